@@ -1,0 +1,96 @@
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static int64_t now_us(clockid_t id)
+{
+        struct timespec ts;
+
+        (void) clock_gettime(id, &ts);
+        return (int64_t) ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+int64_t clock_mono_us(void)
+{
+        return now_us(CLOCK_MONOTONIC);
+}
+
+int64_t clock_real_us(void)
+{
+        return now_us(CLOCK_REALTIME);
+}
+
+void clock_rfc3339(int64_t real_us, char ret[static CLOCK_TEXT_MAX])
+{
+        static _Thread_local time_t cached = -1;
+        static _Thread_local char text[24];
+        time_t sec = (time_t) (real_us / 1000000);
+
+        if (sec != cached) {
+                struct tm tm;
+
+                (void) gmtime_r(&sec, &tm);
+                (void) strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+                cached = sec;
+        }
+        (void) snprintf(ret, CLOCK_TEXT_MAX, "%s.%06dZ", text, (int) (real_us % 1000000));
+}
+
+static bool two_digits(const char *p, int *ret)
+{
+        if (p[0] < '0' || p[0] > '9' || p[1] < '0' || p[1] > '9')
+                return false;
+        *ret = (p[0] - '0') * 10 + (p[1] - '0');
+        return true;
+}
+
+/* "Z", "+02:00" → seconds east of UTC. */
+static bool parse_offset(const char *p, int *ret_s)
+{
+        int h, m;
+
+        *ret_s = 0;
+        if ((p[0] == 'Z' || p[0] == 'z') && !p[1])
+                return true;
+        if (strlen(p) != 6 || (p[0] != '+' && p[0] != '-') || p[3] != ':' ||
+            !two_digits(p + 1, &h) || !two_digits(p + 4, &m))
+                return false;
+        *ret_s = (p[0] == '-' ? -1 : 1) * (h * 3600 + m * 60);
+        return true;
+}
+
+bool clock_parse_rfc3339(const char *text, int64_t *ret_real_us)
+{
+        struct tm tm = { 0 };
+        const char *p = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+        int64_t us = 0, unit = 100000;
+        int east_s;
+
+        if (!p)
+                return false;
+        if (*p == '.')
+                for (p++; *p >= '0' && *p <= '9'; p++, unit /= 10)
+                        us += (*p - '0') * unit;
+        if (!parse_offset(p, &east_s))
+                return false;
+        *ret_real_us = ((int64_t) timegm(&tm) - east_s) * 1000000 + us;
+        return true;
+}
+
+const char *clock_http_date(void)
+{
+        static _Thread_local time_t cached = -1;
+        static _Thread_local char text[32];
+        time_t sec = time(NULL);
+
+        if (sec != cached) {
+                struct tm tm;
+
+                (void) gmtime_r(&sec, &tm);
+                (void) strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &tm);
+                cached = sec;
+        }
+        return text;
+}
