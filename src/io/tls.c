@@ -1,0 +1,382 @@
+/* TLS as a stream over a stream: OpenSSL works on memory BIOs, the inner stream carries the bytes.
+ */
+#include "io/tls.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "io/loop.h"
+
+enum { RECORD_BYTES = 16 * 1024 };
+
+struct tls {
+        SSL_CTX *ctx;
+        bool is_server;
+};
+
+struct tls_stream {
+        struct stream s;
+        struct stream *inner;
+        SSL *ssl;
+        BIO *in, *out;       /* owned by ssl */
+        struct chunk **held; /* written before the handshake was done */
+        size_t n_held;
+        struct error *why;
+        struct task end;
+        bool is_ready, is_finishing, saw_eof;
+};
+
+static struct tls_stream *of(struct stream *s)
+{
+        return CONTAINER_OF(s, struct tls_stream, s);
+}
+
+static int tls_error(struct error *err, const char *doing)
+{
+        char text[160] = "unknown reason";
+        unsigned long code = ERR_get_error();
+
+        if (code)
+                ERR_error_string_n(code, text, sizeof(text));
+        ERR_clear_error();
+        return error_set(err, ERR_UPSTREAM, 0, "%s: %s", doing, text);
+}
+
+static void end(struct tls_stream *t, const struct error *why)
+{
+        if (t->s.has_ended)
+                return;
+        t->s.has_ended = true;
+        if (why) {
+                t->why = NEW(struct error);
+                *t->why = *why;
+        }
+        stream_close(t->inner);
+        loop_defer(t->s.loop, &t->end);
+}
+
+static void run_end(struct task *task)
+{
+        struct tls_stream *t = CONTAINER_OF(task, struct tls_stream, end);
+        _cleanup_free_ struct error *why = TAKE_PTR(t->why);
+
+        if (t->s.sink && t->s.sink->on_end)
+                t->s.sink->on_end(t->s.arg, why);
+}
+
+/* Moves what OpenSSL produced to the inner stream. */
+static void push_out(struct tls_stream *t)
+{
+        size_t n = BIO_ctrl_pending(t->out);
+
+        if (n) {
+                _cleanup_(chunk_unrefp) struct chunk *c = chunk_new(n);
+
+                (void) BIO_read(t->out, chunk_bytes(c), (int) n);
+                (void) stream_write(t->inner, c, NULL);
+        }
+        t->s.queued_bytes = t->inner->queued_bytes;
+        if (t->s.queued_bytes > t->s.high_bytes)
+                t->s.is_full = true;
+}
+
+static int encrypt(struct tls_stream *t, const char *data, size_t len, struct error *err)
+{
+        for (size_t at = 0; at < len;) {
+                int n = SSL_write(t->ssl, data + at, (int) MIN(len - at, (size_t) RECORD_BYTES));
+
+                if (n <= 0)
+                        return tls_error(err, "tls write");
+                at += (size_t) n;
+        }
+        push_out(t);
+        return 0;
+}
+
+static void drop_held(struct tls_stream *t)
+{
+        for (size_t i = 0; i < t->n_held; i++)
+                chunk_unref(t->held[i]);
+        free(t->held);
+        t->held = NULL;
+        t->n_held = 0;
+}
+
+static void do_finish(struct tls_stream *t)
+{
+        (void) SSL_shutdown(t->ssl);
+        push_out(t);
+        stream_finish(t->inner);
+}
+
+/* Returns false when the stream ended. */
+static bool handshake(struct tls_stream *t)
+{
+        struct error err;
+        int r = SSL_do_handshake(t->ssl);
+
+        push_out(t);
+        if (r == 1) {
+                t->is_ready = true;
+                for (size_t i = 0; i < t->n_held; i++)
+                        if (encrypt(t, t->held[i]->data, t->held[i]->len, &err) < 0) {
+                                end(t, &err);
+                                return false;
+                        }
+                drop_held(t);
+                if (t->is_finishing)
+                        do_finish(t);
+                return true;
+        }
+        if (SSL_get_error(t->ssl, r) == SSL_ERROR_WANT_READ)
+                return false;
+        (void) tls_error(&err, "tls handshake");
+        end(t, &err);
+        return false;
+}
+
+static void eof(struct tls_stream *t)
+{
+        if (t->saw_eof)
+                return;
+        t->saw_eof = true;
+        if (t->s.sink && t->s.sink->on_eof)
+                t->s.sink->on_eof(t->s.arg);
+        else
+                end(t, NULL);
+}
+
+static void decrypt(struct tls_stream *t)
+{
+        char buf[RECORD_BYTES];
+        struct error err;
+
+        while (!t->s.has_ended && !t->s.is_paused && t->s.sink) {
+                int n = SSL_read(t->ssl, buf, sizeof(buf));
+                int why;
+
+                if (n > 0) {
+                        if (t->s.sink->on_data)
+                                t->s.sink->on_data(t->s.arg, buf, (size_t) n);
+                        continue;
+                }
+                why = SSL_get_error(t->ssl, n);
+                if (why == SSL_ERROR_ZERO_RETURN) {
+                        eof(t);
+                } else if (why != SSL_ERROR_WANT_READ) {
+                        (void) tls_error(&err, "tls read");
+                        end(t, &err);
+                }
+                break;
+        }
+        if (!t->s.has_ended)
+                push_out(t); /* alerts, key updates */
+}
+
+static void inner_data(void *arg, const char *data, size_t len)
+{
+        struct tls_stream *t = arg;
+
+        (void) BIO_write(t->in, data, (int) len);
+        if (!t->is_ready && !handshake(t))
+                return;
+        decrypt(t);
+}
+
+/* EOF without a close alert is a cut, but every HTTP client does it; framing above notices. */
+static void inner_eof(void *arg)
+{
+        struct tls_stream *t = arg;
+
+        if (t->is_ready)
+                eof(t);
+        else
+                end(t, NULL);
+}
+
+static void inner_room(void *arg)
+{
+        struct tls_stream *t = arg;
+
+        t->s.queued_bytes = t->inner->queued_bytes;
+        t->s.is_full = false;
+        if (t->s.sink && t->s.sink->on_room)
+                t->s.sink->on_room(t->s.arg);
+}
+
+static void inner_end(void *arg, const struct error *why)
+{
+        end(arg, why);
+}
+
+static const struct stream_sink inner_sink = {
+        .on_data = inner_data,
+        .on_eof = inner_eof,
+        .on_room = inner_room,
+        .on_end = inner_end,
+};
+
+static int tls_write(struct stream *s, struct chunk *c, struct error *err)
+{
+        struct tls_stream *t = of(s);
+
+        if (t->is_finishing)
+                return error_set(err, ERR_UPSTREAM, 0, "write after the end");
+        if (!t->is_ready) {
+                t->held = xrealloc(t->held, (t->n_held + 1) * sizeof(struct chunk *));
+                t->held[t->n_held++] = chunk_ref(c);
+                return 1;
+        }
+        if (encrypt(t, c->data, c->len, err) < 0)
+                return -1;
+        return !s->is_full;
+}
+
+static void tls_pause(struct stream *s, bool on)
+{
+        struct tls_stream *t = of(s);
+
+        stream_pause(t->inner, on);
+        if (!on && t->is_ready && SSL_pending(t->ssl) + BIO_ctrl_pending(t->in) > 0)
+                decrypt(t);
+}
+
+static void tls_finish(struct stream *s)
+{
+        struct tls_stream *t = of(s);
+
+        if (t->is_finishing)
+                return;
+        t->is_finishing = true;
+        if (t->is_ready)
+                do_finish(t);
+}
+
+static void tls_close(struct stream *s)
+{
+        end(of(s), NULL);
+}
+
+static void tls_stream_free(struct stream *s)
+{
+        struct tls_stream *t = of(s);
+
+        s->has_ended = true;
+        t->inner = stream_free(t->inner);
+        drop_held(t);
+        SSL_free(t->ssl);
+        task_cancel(&t->end);
+        free(t->why);
+        loop_free_later(s->loop, t);
+}
+
+static const struct stream_ops tls_ops = {
+        .name = "tls",
+        .write = tls_write,
+        .pause = tls_pause,
+        .finish = tls_finish,
+        .close = tls_close,
+        .free = tls_stream_free,
+};
+
+static int set_side(struct tls *ctx, struct tls_stream *t, const char *host, struct error *err)
+{
+        if (ctx->is_server) {
+                SSL_set_accept_state(t->ssl);
+                return 0;
+        }
+        SSL_set_connect_state(t->ssl);
+        if (host &&
+            (SSL_set_tlsext_host_name(t->ssl, host) != 1 || SSL_set1_host(t->ssl, host) != 1))
+                return tls_error(err, "tls host name");
+        return 0;
+}
+
+int tls_wrap(struct tls *ctx, struct stream *inner, const char *host,
+             const struct stream_sink *sink, void *arg, struct stream **ret, struct error *err)
+{
+        struct tls_stream *t = NEW(struct tls_stream);
+
+        t->s = (struct stream) { .ops = &tls_ops,
+                                 .sink = sink,
+                                 .arg = arg,
+                                 .loop = inner->loop,
+                                 .high_bytes = STREAM_HIGH_BYTES };
+        t->inner = inner;
+        t->ssl = SSL_new(ctx->ctx);
+        t->in = BIO_new(BIO_s_mem());
+        t->out = BIO_new(BIO_s_mem());
+        task_init(&t->end, run_end);
+        BIO_set_mem_eof_return(t->in, -1);
+        SSL_set_bio(t->ssl, t->in, t->out);
+        if (set_side(ctx, t, host, err) < 0) {
+                tls_stream_free(&t->s);
+                return -1;
+        }
+        stream_set_sink(inner, &inner_sink, t);
+        if (!ctx->is_server)
+                (void) handshake(t);
+        *ret = &t->s;
+        return 0;
+}
+
+static struct tls *ctx_new(const SSL_METHOD *method, bool is_server)
+{
+        struct tls *t = NEW(struct tls);
+
+        t->ctx = SSL_CTX_new(method);
+        if (!t->ctx)
+                abort();
+        t->is_server = is_server;
+        (void) SSL_CTX_set_min_proto_version(t->ctx, TLS1_2_VERSION);
+        (void) SSL_CTX_set_mode(t->ctx,
+                                SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+        return t;
+}
+
+int tls_server_new(const char *cert_path, const char *key_path, struct tls **ret, struct error *err)
+{
+        struct tls *t = ctx_new(TLS_server_method(), true);
+
+        if (SSL_CTX_use_certificate_chain_file(t->ctx, cert_path) != 1)
+                (void) tls_error(err, "read certificate");
+        else if (SSL_CTX_use_PrivateKey_file(t->ctx, key_path, SSL_FILETYPE_PEM) != 1)
+                (void) tls_error(err, "read private key");
+        else if (SSL_CTX_check_private_key(t->ctx) != 1)
+                (void) tls_error(err, "match private key and certificate");
+        else {
+                *ret = t;
+                return 0;
+        }
+        tls_free(t);
+        return error_wrap(err, "set up TLS with '%s' and '%s'", cert_path, key_path);
+}
+
+int tls_client_new(const char *ca_path, struct tls **ret, struct error *err)
+{
+        struct tls *t = ctx_new(TLS_client_method(), false);
+        int ok = ca_path ? SSL_CTX_load_verify_locations(t->ctx, ca_path, NULL)
+                         : SSL_CTX_set_default_verify_paths(t->ctx);
+
+        if (ok != 1) {
+                tls_free(t);
+                (void) tls_error(err, "load certificates");
+                return error_wrap(err, "set up TLS with '%s'",
+                                  ca_path ? ca_path : "the system's certificates");
+        }
+        SSL_CTX_set_verify(t->ctx, SSL_VERIFY_PEER, NULL);
+        *ret = t;
+        return 0;
+}
+
+struct tls *tls_free(struct tls *t)
+{
+        if (t) {
+                SSL_CTX_free(t->ctx);
+                free(t);
+        }
+        return NULL;
+}

@@ -1,0 +1,83 @@
+#include "io/watch.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "io/loop_impl.h"
+
+struct watch {
+        uv_poll_t uv;
+        void (*fn)(void *arg, int events);
+        void *arg;
+        int events; /* what is being watched now */
+};
+
+int watch_new(struct loop *l, int fd, void (*fn)(void *arg, int events), void *arg,
+              struct watch **ret, struct error *err)
+{
+        struct watch *w = NEW(struct watch);
+        int r = uv_poll_init(&l->uv, &w->uv, fd);
+
+        if (r < 0) {
+                free(w);
+                return error_set(err, ERR_SYSTEM, -r, "watch descriptor %d", fd);
+        }
+        w->uv.data = w;
+        w->fn = fn;
+        w->arg = arg;
+        *ret = w;
+        return 0;
+}
+
+static void on_poll(uv_poll_t *h, int status, int events)
+{
+        struct watch *w = h->data;
+        int got = 0;
+
+        if (status < 0) {
+                /* The loop library stops at POLLERR. Say "both": read or write then tells the real
+                 * error, and a later watch_set() starts anew. */
+                w->events = 0;
+                w->fn(w->arg, WATCH_READ | WATCH_WRITE);
+                return;
+        }
+        if (events & UV_READABLE)
+                got |= WATCH_READ;
+        if (events & UV_WRITABLE)
+                got |= WATCH_WRITE;
+        if (events & UV_PRIORITIZED)
+                got |= WATCH_PRI;
+        w->fn(w->arg, got);
+}
+
+void watch_set(struct watch *w, int events)
+{
+        int uv = 0;
+
+        if (events == w->events)
+                return;
+        w->events = events;
+        if (!events) {
+                (void) uv_poll_stop(&w->uv);
+                return;
+        }
+        if (events & WATCH_READ)
+                uv |= UV_READABLE;
+        if (events & WATCH_WRITE)
+                uv |= UV_WRITABLE;
+        if (events & WATCH_PRI)
+                uv |= UV_PRIORITIZED;
+        (void) uv_poll_start(&w->uv, uv, on_poll);
+}
+
+static void watch_closed(uv_handle_t *h)
+{
+        free(h->data);
+}
+
+struct watch *watch_free(struct watch *w)
+{
+        if (w)
+                uv_close((uv_handle_t *) &w->uv, watch_closed);
+        return NULL;
+}
