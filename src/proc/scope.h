@@ -1,0 +1,61 @@
+/* Containment: where a child's processes are, whatever they do.
+ *
+ * Three ways, best first. In a cgroup of version 2 the kernel kills a tree in one stroke. In one of
+ * version 1 we list and kill until nobody is left. Without any, every process that loses its parent
+ * becomes ours (subreaper), so all descendants can be found by walking; whose they are is told by
+ * their ancestors, by their session, and by a mark that a process inherits and does not shed with
+ * fork, setsid, exec or a clean environment: an odd value of the soft RLIMIT_RTTIME, which means
+ * nothing to anybody but real-time threads. */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "proc/cgroup.h"
+#include "proc/tree.h"
+
+struct spawn_plan;
+
+enum contain_mode { CONTAIN_BEST, CONTAIN_CGROUP2, CONTAIN_CGROUP1, CONTAIN_SUBREAPER };
+enum { LIMIT_MEM, LIMIT_PIDS, LIMIT__MAX };
+
+/* One per supervisor. */
+struct contain {
+        enum contain_mode mode;           /* never CONTAIN_BEST */
+        struct cgroup home;               /* holds the children's groups */
+        struct cgroup limits[LIMIT__MAX]; /* version 1 groups that only limit; made when needed */
+        bool is_enabled[LIMIT__MAX];      /* home hands the controller down (version 2) */
+        bool (*is_child)(pid_t pid);      /* one that we started and have not reaped */
+        struct tree tree;                 /* subreaper: the last walk, good for a moment */
+        int64_t tree_at_us;
+        uint64_t tree_serial;
+};
+
+/* Takes the best way that works here, or exactly the one that is wanted. */
+int contain_init(struct contain *c, enum contain_mode want, bool (*is_child)(pid_t pid),
+                 struct error *err);
+void contain_done(struct contain *c);
+const char *contain_name(const struct contain *c);
+
+/* One per child. */
+struct scope {
+        struct contain *in;
+        unsigned id;
+        pid_t leader;                /* set by the owner once it runs */
+        bool is_limited[LIMIT__MAX]; /* has a version 1 group of its own there */
+        bool is_gone;                /* nobody is left and nothing needs removing */
+        uint64_t empty_serial;       /* the walk that saw it empty for the first time */
+};
+
+/* Limits of 0 are none. One that cannot be enforced is refused with ERR_UNSUPPORTED. */
+int scope_init(struct scope *s, struct contain *in, uint64_t mem_max, uint32_t pids_max,
+               struct error *err);
+void scope_abandon(struct scope *s); /* nobody ever got in */
+/* Fills in how the child gets there; scope_leave_plan() closes what that opened. */
+int scope_fill_plan(struct scope *s, struct spawn_plan *p, struct error *err);
+void scope_leave_plan(struct spawn_plan *p);
+void scope_signal(struct scope *s, int sig); /* every process of the tree */
+void scope_kill(struct scope *s);
+/* True when the tree is empty; then its groups are removed as well. */
+bool scope_settle(struct scope *s);

@@ -1,0 +1,211 @@
+#include "proc/tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/macro.h"
+
+enum { STAT_BYTES = 1024, FIELD_THREADS = 20, FIELD_START = 22 };
+
+/* proc(5): "pid (name) state ppid pgrp session …"; the name may hold anything, so count from its
+ * end. False for the dead. A process whose main thread has ended shows as dead too, but has
+ * threads. */
+static bool parse_stat(char *text, struct tree_proc *ret)
+{
+        char *at = strrchr(text, ')');
+        unsigned long long threads = 0;
+        char state;
+
+        if (!at || sscanf(at, ") %c %d %*d %d", &state, &ret->ppid, &ret->sid) != 3)
+                return false;
+        at += 1;
+        for (int field = 3; field <= FIELD_START; field++) {
+                at = strchr(at, ' ');
+                if (!at)
+                        return false;
+                at++;
+                if (field == FIELD_THREADS)
+                        threads = strtoull(at, NULL, 10);
+        }
+        ret->start = strtoull(at, NULL, 10);
+        return (state != 'Z' && state != 'X') || threads > 1;
+}
+
+static bool read_proc(pid_t pid, struct tree_proc *ret)
+{
+        char path[40], text[STAT_BYTES];
+        _cleanup_close_ int fd = -1;
+        ssize_t n;
+
+        (void) snprintf(path, sizeof(path), "/proc/%d/stat", (int) pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+        if (n <= 0)
+                return false;
+        text[n] = '\0';
+        *ret = (struct tree_proc) { .pid = pid };
+        return parse_stat(text, ret);
+}
+
+static int by_pid(const void *a, const void *b)
+{
+        const struct tree_proc *x = a, *y = b;
+
+        return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+static struct tree_proc *find(const struct tree *t, pid_t pid)
+{
+        struct tree_proc key = { .pid = pid };
+
+        return t->n ? bsearch(&key, t->procs, t->n, sizeof(key), by_pid) : NULL;
+}
+
+static void read_all(struct tree *t)
+{
+        DIR *d = opendir("/proc");
+        struct dirent *e;
+        size_t cap = 0;
+
+        while (d && (e = readdir(d))) {
+                long pid = strtol(e->d_name, NULL, 10);
+
+                if (pid <= 0)
+                        continue;
+                if (t->n == cap) {
+                        cap = cap ? cap * 2 : 256;
+                        t->procs = xrealloc(t->procs, cap * sizeof(*t->procs));
+                }
+                if (read_proc((pid_t) pid, &t->procs[t->n]))
+                        t->n++;
+        }
+        if (d)
+                (void) closedir(d);
+        if (t->n)
+                qsort(t->procs, t->n, sizeof(*t->procs), by_pid);
+}
+
+/* Each round reaches one generation further down. */
+static void mark_below(struct tree *t, pid_t root)
+{
+        for (bool more = true; more;) {
+                more = false;
+                for (size_t i = 0; i < t->n; i++) {
+                        struct tree_proc *p = &t->procs[i], *parent;
+
+                        if (p->is_below || p->pid == root)
+                                continue;
+                        parent = find(t, p->ppid);
+                        p->is_below = p->ppid == root || (parent && parent->is_below);
+                        more |= p->is_below;
+                }
+        }
+}
+
+void tree_scan(struct tree *t, pid_t root)
+{
+        size_t n = 0;
+
+        *t = (struct tree) {};
+        read_all(t);
+        mark_below(t, root);
+        for (size_t i = 0; i < t->n; i++)
+                if (t->procs[i].is_below)
+                        t->procs[n++] = t->procs[i];
+        t->n = n;
+}
+
+void tree_done(struct tree *t)
+{
+        free(t->procs);
+        *t = (struct tree) {};
+}
+
+bool tree_is_under(const struct tree *t, pid_t pid, pid_t ancestor)
+{
+        const struct tree_proc *p;
+
+        /* The count guards against a circle: the lines were not read at one moment. */
+        for (size_t i = 0; i <= t->n && (p = find(t, pid)); i++) {
+                if (pid == ancestor)
+                        return true;
+                pid = p->ppid;
+        }
+        return false;
+}
+
+/* proc(5) warns that the file skips entries when a child is reaped meanwhile. Only we could do
+ * that. */
+static bool thread_has_no_orphan(int task_fd, const char *tid, bool (*is_child)(pid_t pid))
+{
+        char path[40];
+        bool is_clean = true;
+        int fd, pid;
+        FILE *f;
+
+        (void) snprintf(path, sizeof(path), "%.20s/children", tid);
+        fd = openat(task_fd, path, O_RDONLY | O_CLOEXEC);
+        f = fd >= 0 ? fdopen(fd, "re") : NULL;
+        if (!f)
+                return false;
+        while (is_clean && fscanf(f, "%d", &pid) == 1)
+                is_clean = is_child(pid);
+        (void) fclose(f);
+        return is_clean;
+}
+
+bool tree_has_no_orphan(bool (*is_child)(pid_t pid))
+{
+        DIR *d = opendir("/proc/self/task");
+        bool is_clean = d;
+        struct dirent *e;
+
+        while (is_clean && (e = readdir(d)))
+                if (e->d_name[0] != '.')
+                        is_clean = thread_has_no_orphan(dirfd(d), e->d_name, is_child);
+        if (d)
+                (void) closedir(d);
+        return is_clean;
+}
+
+static uint64_t mark_from_limits(pid_t pid)
+{
+        char path[40], line[160];
+        unsigned long long mark = 0;
+        FILE *f;
+
+        (void) snprintf(path, sizeof(path), "/proc/%d/limits", (int) pid);
+        f = fopen(path, "re");
+        while (f && fgets(line, sizeof(line), f))
+                if (sscanf(line, "Max realtime timeout %llu", &mark) == 1)
+                        break;
+        if (f)
+                (void) fclose(f);
+        return mark;
+}
+
+uint64_t tree_mark(pid_t pid)
+{
+        struct rlimit rl;
+
+        if (prlimit(pid, RLIMIT_RTTIME, NULL, &rl) == 0)
+                return rl.rlim_cur == RLIM_INFINITY ? 0 : rl.rlim_cur;
+        return mark_from_limits(pid); /* of another user: the file is still readable */
+}
+
+void tree_signal(const struct tree_proc *p, int sig)
+{
+        _cleanup_close_ int pidfd = (int) syscall(SYS_pidfd_open, p->pid, 0);
+        struct tree_proc now;
+
+        if (pidfd >= 0 && read_proc(p->pid, &now) && now.start == p->start)
+                (void) syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0);
+}

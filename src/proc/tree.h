@@ -1,0 +1,31 @@
+/* The processes below one process, as /proc tells it. Used where no cgroup can be had, and at the
+ * end of a shutdown for whoever left his cgroup. */
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct tree_proc {
+        pid_t pid, ppid, sid;
+        uint64_t start; /* with the pid it names a process for good */
+        bool is_below;  /* a descendant of the root */
+};
+
+struct tree {
+        struct tree_proc *procs; /* living descendants only, by pid */
+        size_t n;
+};
+
+void tree_scan(struct tree *t, pid_t root);
+void tree_done(struct tree *t);
+bool tree_is_under(const struct tree *t, pid_t pid, pid_t ancestor); /* a process is under itself */
+
+/* Does is_child() know every process whose parent we are? Then no orphan is left here, and that at
+ * a hundredth of the price of a walk. False also where the kernel does not tell. */
+bool tree_has_no_orphan(bool (*is_child)(pid_t pid));
+
+/* The mark that spawn_plan.mark set on the process or on an ancestor of it; 0 if unknown. */
+uint64_t tree_mark(pid_t pid);
+/* Sends only to the process that was seen, never to one that has its number now. */
+void tree_signal(const struct tree_proc *p, int sig);
