@@ -2,7 +2,7 @@
 add_compile_options(
   -Wall -Wextra -Werror -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wswitch-enum
   -Wpointer-arith -Wwrite-strings -Wformat=2 -Wno-unused-parameter -Wno-missing-field-initializers
-  -Wno-format-truncation # error texts are cut on purpose
+  $<$<C_COMPILER_ID:GNU>:-Wno-format-truncation> # error texts are cut on purpose
   -fno-strict-aliasing -fvisibility=hidden -ffunction-sections -fdata-sections)
 add_compile_definitions(_GNU_SOURCE SA_VERSION="${PROJECT_VERSION}")
 add_link_options(-Wl,--gc-sections -Wl,-z,relro,-z,now)

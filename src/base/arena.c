@@ -25,7 +25,7 @@ static _Thread_local struct {
         unsigned n;
 } cache;
 
-/* Threads that end give their cached blocks back, so leak checkers stay quiet. */
+/* The main thread's blocks, so that leak checkers stay quiet. Other threads use no arenas. */
 static void __attribute__((destructor)) cache_drop(void)
 {
         while (cache.head) {

@@ -55,24 +55,54 @@ static bool parse_offset(const char *p, int *ret_s)
         if ((p[0] == 'Z' || p[0] == 'z') && !p[1])
                 return true;
         if (strlen(p) != 6 || (p[0] != '+' && p[0] != '-') || p[3] != ':' ||
-            !two_digits(p + 1, &h) || !two_digits(p + 4, &m))
+            !two_digits(p + 1, &h) || !two_digits(p + 4, &m) || h > 23 || m > 59)
                 return false;
         *ret_s = (p[0] == '-' ? -1 : 1) * (h * 3600 + m * 60);
         return true;
 }
 
+/* "2026-01-02T03:04:05", digit by digit: strptime() takes "2026-1-2" and spaces too. */
+static bool parse_date_time(const char *p, struct tm *ret)
+{
+        static const char form[] = "dddd-dd-ddTdd:dd:dd";
+        int century, year, month;
+        struct tm check;
+
+        for (size_t i = 0; i < sizeof(form) - 1; i++)
+                if (form[i] == 'd' ? p[i] < '0' || p[i] > '9' : p[i] != form[i])
+                        return false; /* also at the end of a short text */
+        (void) two_digits(p, &century);
+        (void) two_digits(p + 2, &year);
+        (void) two_digits(p + 5, &month);
+        (void) two_digits(p + 8, &ret->tm_mday);
+        (void) two_digits(p + 11, &ret->tm_hour);
+        (void) two_digits(p + 14, &ret->tm_min);
+        (void) two_digits(p + 17, &ret->tm_sec);
+        ret->tm_year = century * 100 + year - 1900;
+        ret->tm_mon = month - 1;
+        if (ret->tm_hour > 23 || ret->tm_min > 59 || ret->tm_sec > 60)
+                return false;
+        check = *ret; /* a day that the month does not have would move to the next one */
+        check.tm_sec = 0;
+        (void) timegm(&check);
+        return check.tm_mon == ret->tm_mon && check.tm_mday == ret->tm_mday;
+}
+
 bool clock_parse_rfc3339(const char *text, int64_t *ret_real_us)
 {
         struct tm tm = { 0 };
-        const char *p = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+        const char *p = text + 19;
         int64_t us = 0, unit = 100000;
         int east_s;
 
-        if (!p)
+        if (!parse_date_time(text, &tm))
                 return false;
-        if (*p == '.')
+        if (*p == '.') {
+                if (p[1] < '0' || p[1] > '9')
+                        return false;
                 for (p++; *p >= '0' && *p <= '9'; p++, unit /= 10)
                         us += (*p - '0') * unit;
+        }
         if (!parse_offset(p, &east_s))
                 return false;
         *ret_real_us = ((int64_t) timegm(&tm) - east_s) * 1000000 + us;

@@ -66,10 +66,11 @@ int file_write(const char *path, const void *data, size_t len, unsigned mode, st
 
         if (fd < 0)
                 return error_set(err, ERR_SYSTEM, errno, "create '%s'", tmp);
-        if (fd_write_all(fd, data, len, err) < 0 || fchmod(fd, mode) < 0) {
+        if (fd_write_all(fd, data, len, err) < 0) {
                 (void) unlink(tmp);
                 return error_wrap(err, "write '%s'", path);
         }
+        (void) fchmod(fd, mode); /* the umask may have taken bits away; fewer are no danger */
         if (rename(tmp, path) < 0) {
                 int why = errno;
 
@@ -83,6 +84,8 @@ int dir_make(const char *path, unsigned mode, struct error *err)
 {
         _cleanup_free_ char *p = xstrdup(path);
 
+        if (!*p)
+                return error_set(err, ERR_INVALID, 0, "create directory '': the path is empty");
         for (char *at = p + 1;; at++) {
                 char c = *at;
 

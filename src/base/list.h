@@ -19,6 +19,7 @@ static inline bool list_empty(const struct list *l)
 }
 static inline void list_remove(struct list *n)
 {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow intrusive lists */
         n->prev->next = n->next;
         n->next->prev = n->prev;
         list_init(n);

@@ -62,10 +62,13 @@ static int join_cgroups(struct shared *s)
 /* Handlers would run in our memory, and an ignored signal would stay ignored over exec. */
 static int reset_signals(struct shared *s)
 {
-        struct sigaction dfl = { .sa_handler = SIG_DFL };
+        /* The kernel's struct, all zero: SIG_DFL. libc's sigaction() refuses its own two signals,
+         * which whoever started us may have left ignored. */
+        static const unsigned long dfl[8];
 
         for (int sig = 1; sig < NSIG; sig++)
-                (void) sigaction(sig, &dfl, NULL); /* KILL, STOP and libc's own two refuse */
+                (void) syscall(SYS_rt_sigaction, sig, dfl, NULL,
+                               (size_t) 8); /* KILL, STOP refuse */
         return 0;
 }
 

@@ -40,7 +40,7 @@ static int run_step(struct sqlite_conn *c, const struct sqlite_migration *m, siz
 int sqlite_migrate(struct sqlite_conn *c, const struct sqlite_migration *steps, size_t n,
                    struct error *err)
 {
-        int64_t version;
+        int64_t version = 0;
 
         if (read_version(c, &version, err) < 0)
                 return -1;

@@ -321,8 +321,8 @@ static int trim_step(struct sqlite_conn *c, enum sql_id id, int64_t topic_id, ui
 
 static int trim_all(struct sqlite_conn *c, const char *topic, uint64_t upto, struct error *err)
 {
-        uint64_t trimmed, last;
-        int64_t id;
+        uint64_t trimmed = 0, last = 0;
+        int64_t id = 0;
         int r = topic_find(c, topic, &id, &trimmed, err);
 
         if (r <= 0)
@@ -430,7 +430,7 @@ static int read_range(struct sqlite_conn *c, const char *topic, uint64_t *ret_fi
                       uint64_t *ret_last, struct error *err)
 {
         uint64_t trimmed = 0, last = 0;
-        int64_t id;
+        int64_t id = 0;
         int r = topic_find(c, topic, &id, &trimmed, err);
 
         if (r < 0 || (r > 0 && topic_last(c, id, &last, err) < 0))

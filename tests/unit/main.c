@@ -35,10 +35,10 @@ void test_register(struct test *t)
 /* Into the TAP, so that a failure and its reason stay together. */
 static void print_comment(struct test_at at, const char *text)
 {
-        (void)printf("# %s:%d: ", at.file, at.line);
+        (void) printf("# %s:%d: ", at.file, at.line);
         for (; *text; text++)
-                (void)(*text == '\n' ? fputs("\n# ", stdout) : fputc(*text, stdout));
-        (void)fputc('\n', stdout);
+                (void) (*text == '\n' ? fputs("\n# ", stdout) : fputc(*text, stdout));
+        (void) fputc('\n', stdout);
 }
 
 void test_fail(struct test_at at, const char *fmt, ...)
@@ -47,7 +47,7 @@ void test_fail(struct test_at at, const char *fmt, ...)
         va_list ap;
 
         va_start(ap, fmt);
-        (void)vsnprintf(text, sizeof(text), fmt, ap);
+        (void) vsnprintf(text, sizeof(text), fmt, ap);
         va_end(ap);
         print_comment(at, text);
         _fail(at.file, at.line);
@@ -99,8 +99,8 @@ void test_expect_err(struct test_at at, const char *text, intmax_t ret, const st
 
 static void on_alarm(int sig)
 {
-        (void)dprintf(STDERR_FILENO, "%s (%s:%d) took longer than %d s\n", current->name,
-                      current->file, current->line, TEST_DEADLINE_S);
+        (void) dprintf(STDERR_FILENO, "%s (%s:%d) took longer than %d s\n", current->name,
+                       current->file, current->line, TEST_DEADLINE_S);
         abort();
 }
 
@@ -109,7 +109,7 @@ static int test_begin(void **state)
         struct test *t = *state;
 
         current = t;
-        (void)alarm(TEST_DEADLINE_S);
+        (void) alarm(TEST_DEADLINE_S);
         t->started_us = clock_mono_us();
         return 0;
 }
@@ -126,14 +126,14 @@ static int test_end(void **state)
         struct test *t = *state;
 
         t->took_us = clock_mono_us() - t->started_us;
-        (void)alarm(0);
+        (void) alarm(0);
         return 0;
 }
 
 static int by_place(const void *a, const void *b)
 {
-        const struct test *s = ((const struct CMUnitTest *)a)->initial_state;
-        const struct test *t = ((const struct CMUnitTest *)b)->initial_state;
+        const struct test *s = ((const struct CMUnitTest *) a)->initial_state;
+        const struct test *t = ((const struct CMUnitTest *) b)->initial_state;
         int order = strcmp(s->file, t->file);
 
         return order != 0 ? order : s->line - t->line;
@@ -163,7 +163,7 @@ static struct CMUnitTest *plan_new(const char *word, size_t *ret_n)
 static int list_all(const struct CMUnitTest *plan, size_t n)
 {
         for (size_t i = 0; i < n; i++)
-                (void)puts(plan[i].name);
+                (void) puts(plan[i].name);
         return 0;
 }
 
@@ -171,15 +171,15 @@ static int run_all(const struct CMUnitTest *plan, size_t n)
 {
         int failed;
 
-        (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not take the last lines with it */
-        (void)signal(SIGALRM, on_alarm);
-        (void)signal(SIGPIPE, SIG_IGN); /* as the program does */
+        (void) setvbuf(stdout, NULL, _IOLBF, 0); /* a crash must not take the last lines with it */
+        (void) signal(SIGALRM, on_alarm);
+        (void) signal(SIGPIPE, SIG_IGN); /* as the program does */
         cmocka_set_message_output(CM_OUTPUT_TAP);
         failed = _cmocka_run_group_tests("unit", plan, n, NULL, NULL);
         for (size_t i = 0; i < n; i++) {
                 const struct test *t = plan[i].initial_state;
 
-                (void)printf("# time %.3f ms %s\n", (double)t->took_us / 1000, t->name);
+                (void) printf("# time %.3f ms %s\n", (double) t->took_us / 1000, t->name);
         }
         return failed != 0 || n == 0;
 }

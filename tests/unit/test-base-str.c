@@ -187,5 +187,5 @@ TEST(clock_http_date_is_an_imf_fixdate)
 
         EXPECT_INT(strlen(text), 29);
         EXPECT(end && !*end);
-        EXPECT(now_s - (int64_t)timegm(&tm) <= 1);
+        EXPECT(now_s - (int64_t) timegm(&tm) <= 1);
 }

@@ -29,7 +29,7 @@ TEST(error_set_names_an_unknown_system_reason)
 {
         struct error err = {};
 
-        (void)error_set(&err, ERR_SYSTEM, 99999, "x");
+        (void) error_set(&err, ERR_SYSTEM, 99999, "x");
         EXPECT_STR(err.msg, "x: unknown error");
 }
 
@@ -37,7 +37,7 @@ TEST(error_wrap_puts_the_outer_story_first)
 {
         struct error err = {};
 
-        (void)error_set(&err, ERR_UPSTREAM, 0, "no answer");
+        (void) error_set(&err, ERR_UPSTREAM, 0, "no answer");
         EXPECT_INT(error_wrap(&err, "start '%s'", "a1"), -1);
         EXPECT_STR(err.msg, "start 'a1': no answer");
         EXPECT_INT(err.kind, ERR_UPSTREAM);
@@ -56,9 +56,9 @@ TEST(error_cuts_a_long_story_and_stays_a_string)
 
         memset(text, 'x', sizeof(text));
         text[sizeof(text) - 1] = '\0';
-        (void)error_set(&err, ERR_SYSTEM, EIO, "%s", text);
+        (void) error_set(&err, ERR_SYSTEM, EIO, "%s", text);
         EXPECT_INT(strlen(err.msg), sizeof(err.msg) - 1);
-        (void)error_wrap(&err, "outer");
+        (void) error_wrap(&err, "outer");
         EXPECT_INT(strlen(err.msg), sizeof(err.msg) - 1);
         EXPECT(str_starts(err.msg, "outer: xxx"));
 }
@@ -67,7 +67,7 @@ TEST(error_set_forgets_the_members_of_an_earlier_error)
 {
         struct error err = { .ext = "\"a\":1" };
 
-        (void)error_set(&err, ERR_INVALID, 0, "x");
+        (void) error_set(&err, ERR_INVALID, 0, "x");
         EXPECT(!err.ext);
 }
 
@@ -93,8 +93,8 @@ TEST(arena_gives_aligned_pieces_that_do_not_overlap)
         arena_init(&a, 0);
         for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
                 pieces[i] = arena_alloc(&a, i * 7);
-                EXPECT_INT((uintptr_t)pieces[i] % 16, 0);
-                memset(pieces[i], (int)i, i * 7);
+                EXPECT_INT((uintptr_t) pieces[i] % 16, 0);
+                memset(pieces[i], (int) i, i * 7);
         }
         for (size_t i = 0; i < ARRAY_LEN(pieces); i++)
                 for (size_t k = 0; k < i * 7; k++)
@@ -127,7 +127,7 @@ TEST(arena_done_twice_is_harmless)
         struct arena a;
 
         arena_init(&a, 0);
-        (void)arena_alloc(&a, 10000);
+        (void) arena_alloc(&a, 10000);
         arena_done(&a);
         EXPECT_INT(a.used_bytes, 0);
         arena_done(&a);
@@ -167,7 +167,7 @@ TEST(arena_grows_the_newest_piece_in_place)
         memcpy(p, "0123456789abcdef", 16);
         q = arena_grow(&a, p, 16, 48);
         EXPECT(q == p);
-        (void)arena_alloc(&a, 1);
+        (void) arena_alloc(&a, 1);
         q = arena_grow(&a, p, 48, 96);
         EXPECT(q != p);
         EXPECT_MEM(q, "0123456789abcdef", 16);
@@ -182,7 +182,7 @@ TEST(arena_grows_the_newest_piece_in_place)
 static int released;
 static void count_release(void *arg)
 {
-        released += *(int *)arg;
+        released += *(int *) arg;
 }
 
 TEST(chunk_lives_until_its_last_reference)
@@ -324,17 +324,17 @@ TEST(map_keeps_thousands_of_keys_through_growth_and_removal)
         char key[16];
 
         for (int i = 0; i < N; i++) {
-                (void)snprintf(key, sizeof(key), "key-%d", i);
+                (void) snprintf(key, sizeof(key), "key-%d", i);
                 EXPECT(!map_set(&m, key, &values[i]));
         }
         EXPECT_INT(m.n, N);
         for (int i = 0; i < N; i += 2) {
-                (void)snprintf(key, sizeof(key), "key-%d", i);
+                (void) snprintf(key, sizeof(key), "key-%d", i);
                 EXPECT(map_del(&m, key) == &values[i]);
                 EXPECT(!map_del(&m, key));
         }
         for (int i = 0; i < N; i++) {
-                (void)snprintf(key, sizeof(key), "key-%d", i);
+                (void) snprintf(key, sizeof(key), "key-%d", i);
                 EXPECT(map_get(&m, key) == (i % 2 ? &values[i] : NULL));
         }
         EXPECT_INT(m.n, N / 2);
@@ -359,7 +359,7 @@ TEST(map_getn_compares_exactly_that_many_bytes)
         int v;
         struct map m = {};
 
-        (void)map_set(&m, "ab", &v);
+        (void) map_set(&m, "ab", &v);
         EXPECT(map_getn(&m, "abc", 2) == &v);
         EXPECT(!map_getn(&m, "abc", 3));
         EXPECT(!map_getn(&m, "abc", 1));
@@ -374,9 +374,9 @@ TEST(map_does_not_grow_from_setting_and_removing)
         char key[16];
 
         for (int i = 0; i < 10000; i++) {
-                (void)snprintf(key, sizeof(key), "%d", i);
-                (void)map_set(&m, key, &v);
-                (void)map_del(&m, key);
+                (void) snprintf(key, sizeof(key), "%d", i);
+                (void) map_set(&m, key, &v);
+                (void) map_del(&m, key);
         }
         EXPECT(m.cap <= 64);
         EXPECT_INT(m.n, 0);
@@ -394,8 +394,8 @@ TEST(map_next_visits_all_while_the_current_one_is_removed)
         for (size_t i = 0; i < ARRAY_LEN(v); i++) {
                 char name[8];
 
-                (void)snprintf(name, sizeof(name), "%zu", i);
-                (void)map_set(&m, name, &v[i]);
+                (void) snprintf(name, sizeof(name), "%zu", i);
+                (void) map_set(&m, name, &v[i]);
         }
         while ((it = map_next(&m, it, &key, &value))) {
                 seen++;
@@ -420,7 +420,7 @@ static void expect_items(struct list *l, const char *want)
         size_t len = 0;
 
         list_for_each (n, l)
-                seen[len++] = (char)('0' + LIST_ENTRY(n, struct item, in)->n);
+                seen[len++] = (char) ('0' + LIST_ENTRY(n, struct item, in)->n);
         EXPECT_STR(seen, want);
 }
 

@@ -62,7 +62,7 @@ void test_expect_err(struct test_at at, const char *text, intmax_t ret, const st
                 if (!(cond))                                                                       \
                         test_fail(TEST_AT, "expected: %s", #cond);                                 \
         } while (0)
-#define EXPECT_INT(seen, want)      test_expect_int(TEST_AT, #seen, (intmax_t)(seen), (intmax_t)(want))
+#define EXPECT_INT(seen, want)      test_expect_int(TEST_AT, #seen, (intmax_t) (seen), (intmax_t) (want))
 #define EXPECT_STR(seen, want)      test_expect_str(TEST_AT, #seen, (seen), (want))
 #define EXPECT_MEM(seen, want, len) test_expect_mem(TEST_AT, #seen, (seen), (want), (len))
 /* A call that returns >= 0; one that returns -1 with this kind of error. err is a struct error. */
