@@ -15,6 +15,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "io/loop.h"
 #include "io/socket.h"
 #include "io/timer.h"
 #include "io/watch.h"
@@ -49,15 +50,19 @@ static void on_accept(void *arg, int events)
 
                 if (fd >= 0) {
                         l->accepted(l->arg, fd);
+                        if (l->fd < 0)
+                                return; /* freed in there; the memory stays until later */
                         continue;
                 }
                 if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
                         watch_set(l->watch, 0);
                         timer_set(&l->breathe, BREATHE_MS);
+                        return;
                 }
                 if (errno != EINTR && errno != ECONNABORTED)
-                        return;
+                        break;
         }
+        watch_set(l->watch, WATCH_READ); /* an error condition turned it off */
 }
 
 static int bind_listen(int fd, const struct sockaddr *sa, socklen_t len, int backlog)
@@ -70,6 +75,19 @@ static int bind_listen(int fd, const struct sockaddr *sa, socklen_t len, int bac
         if (bind(fd, sa, len) < 0 || listen(fd, backlog) < 0)
                 return -1;
         return 0;
+}
+
+/* -1 with *ret_why. */
+static int open_addr(const struct addrinfo *ai, int backlog, int *ret_why)
+{
+        int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+        if (fd >= 0 && bind_listen(fd, ai->ai_addr, ai->ai_addrlen, backlog) == 0)
+                return fd;
+        *ret_why = errno;
+        if (fd >= 0)
+                (void) close(fd);
+        return -1;
 }
 
 static int open_tcp(const struct listen_spec *spec, struct error *err)
@@ -85,23 +103,25 @@ static int open_tcp(const struct listen_spec *spec, struct error *err)
         if (why)
                 return error_set(err, ERR_INVALID, 0, "listen on '%s': %s", spec->host,
                                  gai_strerror(why));
-        fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (fd < 0 || bind_listen(fd, list->ai_addr, list->ai_addrlen, spec->backlog) < 0) {
-                why = errno;
-                if (fd >= 0)
-                        (void) close(fd);
-                fd = error_set(err, why == EADDRINUSE ? ERR_CONFLICT : ERR_SYSTEM, why,
-                               "listen on %s port %u", spec->host, spec->port);
-        }
+        /* "localhost" may name ::1 first on a machine without IPv6: the next one then. */
+        for (struct addrinfo *ai = list; ai && fd < 0 && why != EADDRINUSE; ai = ai->ai_next)
+                fd = open_addr(ai, spec->backlog, &why);
         freeaddrinfo(list);
-        return fd;
+        if (fd >= 0)
+                return fd;
+        return error_set(err, why == EADDRINUSE ? ERR_CONFLICT : ERR_SYSTEM, why,
+                         "listen on %s port %u", spec->host, spec->port);
 }
 
-/* A socket file that nobody answers on is a leftover and goes; one that answers is in use. */
+/* A socket file that nobody answers on is a leftover and goes; one that answers is in use.
+ * Connecting to a plain file is refused as well, so what it is must be asked first. */
 static bool is_stale(const struct sockaddr_un *sa, socklen_t len)
 {
-        _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        struct stat st;
 
+        if (lstat(sa->sun_path, &st) < 0 || !S_ISSOCK(st.st_mode))
+                return false;
         return connect(fd, (const struct sockaddr *) sa, len) < 0 && errno == ECONNREFUSED;
 }
 
@@ -119,10 +139,10 @@ static int open_unix(const char *path, int backlog, struct error *err)
         if (is_stale(&sa, len))
                 (void) unlink(path);
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (fd >= 0 && bind_listen(fd, (struct sockaddr *) &sa, len, backlog) == 0) {
-                (void) chmod(path, 0600);
+        /* Before bind: the file is born with this mode, nobody slips in between. */
+        if (fd >= 0 && fchmod(fd, 0600) == 0 &&
+            bind_listen(fd, (struct sockaddr *) &sa, len, backlog) == 0)
                 return fd;
-        }
         why = errno;
         if (fd >= 0)
                 (void) close(fd);
@@ -188,11 +208,11 @@ struct listener *listener_free(struct listener *l)
                 return NULL;
         timer_stop(&l->breathe);
         watch_free(l->watch);
-        (void) close(l->fd);
+        (void) close(TAKE_FD(l->fd));
         if (l->unix_path)
                 (void) unlink(l->unix_path);
         free(l->unix_path);
-        free(l);
+        loop_free_later(l->breathe.loop, l);
         return NULL;
 }
 

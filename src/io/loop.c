@@ -10,7 +10,10 @@
 #include "io/loop_impl.h"
 #include "io/stream.h"
 
-enum { DEFER_ROUNDS = 16 }; /* tasks that queue tasks: after so many rounds sockets get a turn */
+enum {
+        DEFER_ROUNDS = 16, /* tasks that queue tasks: after so many rounds sockets get a turn */
+        CLOSE_ROUNDS = 8,
+};
 
 static void run_deferred(struct loop *l)
 {
@@ -89,13 +92,17 @@ static void close_handle(uv_handle_t *h, void *arg)
 
 struct loop *loop_free(struct loop *l)
 {
+        int rounds = 0;
+
         if (!l)
                 return NULL;
         run_deferred(l);
-        uv_walk(&l->uv, close_handle, NULL);
-        (void) uv_run(&l->uv, UV_RUN_DEFAULT);
-        run_deferred(l);
-        (void) uv_loop_close(&l->uv);
+        /* What ends now (a look-up that was under way) may queue and close once more. */
+        do {
+                uv_walk(&l->uv, close_handle, NULL);
+                (void) uv_run(&l->uv, UV_RUN_DEFAULT);
+                run_deferred(l);
+        } while (uv_loop_close(&l->uv) == UV_EBUSY && ++rounds < CLOSE_ROUNDS);
         free(l->heap);
         free(l->graves);
         free(l->read_buf);

@@ -28,7 +28,7 @@ void loop_run(struct loop *l);
 bool loop_run_until(struct loop *l, const bool *done, int64_t timeout_ms);
 void loop_stop(struct loop *l);
 
-int64_t loop_now_us(struct loop *l); /* monotonic, of this iteration */
+int64_t loop_now_us(struct loop *l); /* monotonic */
 
 void task_init(struct task *t, void (*fn)(struct task *));
 void loop_defer(struct loop *l, struct task *t);

@@ -2,8 +2,9 @@
  *
  * The owner writes until stream_write() says "full" (0) and goes on at on_room. It may pause
  * reading; then the other side's writes block in the kernel. on_end comes exactly once, last, and
- * never from inside a call that the owner made. Writes are gathered and leave at the end of the
- * iteration, so many small writes become one system call. */
+ * never from inside a call that the owner made. When a write to a socket fails, what the other side
+ * said before is still read; then the stream ends with the reason. Writes are gathered and leave at
+ * the end of the iteration, so many small writes become one system call. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,8 +43,10 @@ struct stream {
         const struct stream_sink *sink;
         void *arg;
         struct loop *loop;
-        size_t queued_bytes; /* written, not yet taken by the kernel */
-        uint32_t high_bytes; /* "full" above; default STREAM_HIGH_BYTES */
+        size_t queued_bytes; /* written, not yet taken by the kernel: see stream_queued() */
+        uint64_t sent_bytes; /* taken by the kernel since the beginning: see stream_sent() */
+        const struct stream *carrier; /* TLS: the stream below, whose numbers count */
+        uint32_t high_bytes;          /* "full" above; default STREAM_HIGH_BYTES */
         bool is_full, is_paused, has_ended;
 };
 
@@ -61,6 +64,16 @@ void stream_set_sink(struct stream *s, const struct stream_sink *, void *arg);
  * on_room), -1 = dead. */
 int stream_write(struct stream *s, struct chunk *c, struct error *err);
 int stream_write_bytes(struct stream *s, const void *data, size_t len, struct error *err);
+/* Bytes written and not yet taken by the kernel, now. */
+static inline size_t stream_queued(const struct stream *s)
+{
+        return s->carrier ? stream_queued(s->carrier) : s->queued_bytes;
+}
+/* Has the other side taken anything since the last look? */
+static inline uint64_t stream_sent(const struct stream *s)
+{
+        return s->carrier ? stream_sent(s->carrier) : s->sent_bytes;
+}
 void stream_pause(struct stream *s, bool on);
 void stream_finish(struct stream *s); /* write what is queued, close our side; reading goes on */
 void stream_close(struct stream *s);  /* now, dropping what is queued; on_end follows */

@@ -21,8 +21,8 @@ struct fd_stream {
         struct task flush; /* gathered writes, at the end of the iteration */
         struct task end;   /* on_end, never from inside a caller */
         struct error *why; /* of the end; NULL = clean */
-        int fd;
-        bool is_socket, is_finishing, saw_eof;
+        int fd, lost;      /* lost: errno of a failed write whose last words are still read */
+        bool is_socket, is_finishing, is_shut, saw_eof;
         bool is_blocked; /* the kernel takes no more: wait until it does */
 };
 
@@ -66,6 +66,10 @@ static void end(struct fd_stream *f, int why, const char *doing)
         if (f->s.has_ended)
                 return;
         f->s.has_ended = true;
+        if (f->lost) {
+                why = f->lost;
+                doing = "write";
+        }
         if (why) {
                 f->why = NEW(struct error);
                 (void) error_set(f->why, ERR_UPSTREAM, why, "%s", doing);
@@ -98,6 +102,7 @@ static ssize_t write_some(struct fd_stream *f)
 static void finish_now(struct fd_stream *f)
 {
         f->is_finishing = false;
+        f->is_shut = true;
         if (f->is_socket && !f->saw_eof && shutdown(f->fd, SHUT_WR) == 0)
                 return;
         end(f, 0, NULL);
@@ -110,6 +115,19 @@ static void tell_room(struct fd_stream *f)
         f->s.is_full = false;
         if (f->s.sink && f->s.sink->on_room)
                 f->s.sink->on_room(f->s.arg);
+}
+
+/* Who stops reading may have said why before ("413", then close): that is read to its end first. */
+static void write_failed(struct fd_stream *f, int why)
+{
+        f->lost = why;
+        if (!f->is_socket || !wants_data(f)) {
+                end(f, why, "write");
+                return;
+        }
+        chunkq_done(&f->queue);
+        f->s.queued_bytes = 0;
+        set_watch(f);
 }
 
 static void flush(struct fd_stream *f)
@@ -125,11 +143,12 @@ static void flush(struct fd_stream *f)
                         break;
                 }
                 if (n < 0) {
-                        end(f, errno, "write");
+                        write_failed(f, errno);
                         return;
                 }
                 chunkq_drop(&f->queue, (size_t) n);
                 f->s.queued_bytes = f->queue.bytes;
+                f->s.sent_bytes += (uint64_t) n;
         }
         set_watch(f);
         if (!f->queue.bytes && f->is_finishing)
@@ -146,12 +165,13 @@ static void run_flush(struct task *t)
 static void got_eof(struct fd_stream *f)
 {
         f->saw_eof = true;
-        if (f->s.sink->on_eof) {
-                set_watch(f);
-                f->s.sink->on_eof(f->s.arg);
-        } else {
+        set_watch(f);
+        if (f->s.sink->on_eof)
+                f->s.sink->on_eof(f->s.arg); /* may free f, whose memory stays until later */
+        else
                 end(f, 0, NULL);
-        }
+        if (f->is_shut || f->lost)
+                end(f, 0, NULL); /* both halves are closed */
 }
 
 static void read_some(struct fd_stream *f)
@@ -176,17 +196,17 @@ static void on_ready(void *arg, int events)
         if (f->s.has_ended)
                 return;
         if ((events & WATCH_READ) && wants_data(f))
-                read_some(f); /* may free f */
-        else if (events == (WATCH_READ | WATCH_WRITE))
-                end(f, EPIPE,
-                    "wait"); /* an error condition and nobody reads: the other side is gone */
+                read_some(f); /* may free f, whose memory stays until later */
+        else if (events & WATCH_ERROR)
+                end(f, EPIPE, "wait"); /* and nobody reads: the other side is gone */
+        set_watch(f); /* an error turned it off; what came before the error is still read */
 }
 
 static int fd_write(struct stream *s, struct chunk *c, struct error *err)
 {
         struct fd_stream *f = of(s);
 
-        if (f->is_finishing)
+        if (f->is_finishing || f->is_shut || f->lost)
                 return error_set(err, ERR_UPSTREAM, 0, "write after the end");
         chunkq_push(&f->queue, c);
         s->queued_bytes = f->queue.bytes;
@@ -198,13 +218,18 @@ static int fd_write(struct stream *s, struct chunk *c, struct error *err)
 
 static void fd_pause(struct stream *s, bool on)
 {
-        set_watch(of(s));
+        if (of(s)->lost && on)
+                end(of(s), 0, NULL); /* nobody waits for the last words */
+        else
+                set_watch(of(s));
 }
 
 static void fd_finish(struct stream *s)
 {
         struct fd_stream *f = of(s);
 
+        if (f->lost)
+                return;
         f->is_finishing = true;
         loop_defer(s->loop, &f->flush);
 }

@@ -10,7 +10,7 @@ struct pair_end {
         struct stream s;
         struct pair_end *peer; /* NULL once the other side is gone */
         struct chunkq queue;   /* on its way to the peer */
-        struct task pump, end;
+        struct task pump, eof, end;
         bool is_finished, saw_eof;
 };
 
@@ -27,8 +27,10 @@ static void end(struct pair_end *p)
         loop_defer(p->s.loop, &p->end);
 }
 
-static void eof_to(struct pair_end *p)
+static void run_eof(struct task *t)
 {
+        struct pair_end *p = CONTAINER_OF(t, struct pair_end, eof);
+
         if (p->saw_eof || p->s.has_ended)
                 return;
         p->saw_eof = true;
@@ -53,16 +55,19 @@ static void run_pump(struct task *t)
 
                 chunkq_drop(&p->queue, iov.iov_len);
                 p->s.queued_bytes = p->queue.bytes;
+                p->s.sent_bytes += iov.iov_len;
                 p->peer->s.sink->on_data(p->peer->s.arg, iov.iov_base, iov.iov_len);
                 chunk_unref(c);
         }
+        if (p->s.has_ended)
+                return; /* on_data freed or closed this end as well */
         if (p->s.is_full && p->queue.bytes <= p->s.high_bytes / 4) {
                 p->s.is_full = false;
                 if (p->s.sink && p->s.sink->on_room)
                         p->s.sink->on_room(p->s.arg);
         }
         if (p->is_finished && !p->queue.bytes && p->peer)
-                eof_to(p->peer);
+                loop_defer(p->s.loop, &p->peer->eof);
 }
 
 static void run_end(struct task *t)
@@ -102,11 +107,13 @@ static void leave(struct pair_end *p)
 {
         if (p->peer) {
                 p->peer->peer = NULL;
-                eof_to(p->peer);
+                loop_defer(p->s.loop, &p->peer->eof);
         }
         p->peer = NULL;
         chunkq_done(&p->queue);
+        p->s.queued_bytes = 0;
         task_cancel(&p->pump);
+        task_cancel(&p->eof);
 }
 
 static void pair_close(struct stream *s)
@@ -142,6 +149,7 @@ void stream_pair(struct loop *l, struct stream *ret[2])
                                             .high_bytes = STREAM_HIGH_BYTES };
                 p[i]->peer = p[!i];
                 task_init(&p[i]->pump, run_pump);
+                task_init(&p[i]->eof, run_eof);
                 task_init(&p[i]->end, run_end);
                 ret[i] = &p[i]->s;
         }

@@ -123,8 +123,8 @@ void loop_timers_run(struct loop *l)
                 struct timer *t = l->heap[1];
 
                 heap_del(t);
-                if (t->at_us > now_us)
-                        heap_add(t);
+                if (t->at_us > t->heap_us)
+                        heap_add(t); /* moved later: sort it in where it belongs now */
                 else
                         t->fn(t);
         }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "io/chunkq.h"
 #include "io/loop.h"
 
 enum { RECORD_BYTES = 16 * 1024 };
@@ -21,10 +22,10 @@ struct tls_stream {
         struct stream s;
         struct stream *inner;
         SSL *ssl;
-        BIO *in, *out;       /* owned by ssl */
-        struct chunk **held; /* written before the handshake was done */
-        size_t n_held;
+        BIO *in, *out;      /* owned by ssl */
+        struct chunkq held; /* written before the handshake was done */
         struct error *why;
+        struct task pump; /* what was read while paused; never from inside stream_pause() */
         struct task end;
         bool is_ready, is_finishing, saw_eof;
 };
@@ -54,7 +55,10 @@ static void end(struct tls_stream *t, const struct error *why)
                 t->why = NEW(struct error);
                 *t->why = *why;
         }
-        stream_close(t->inner);
+        if (why)
+                stream_finish(t->inner); /* an alert may be queued: the peer wants to know */
+        else
+                stream_close(t->inner);
         loop_defer(t->s.loop, &t->end);
 }
 
@@ -76,15 +80,17 @@ static void push_out(struct tls_stream *t)
                 _cleanup_(chunk_unrefp) struct chunk *c = chunk_new(n);
 
                 (void) BIO_read(t->out, chunk_bytes(c), (int) n);
+                t->inner->high_bytes = t->s.high_bytes;
                 (void) stream_write(t->inner, c, NULL);
         }
         t->s.queued_bytes = t->inner->queued_bytes;
-        if (t->s.queued_bytes > t->s.high_bytes)
+        if (t->inner->is_full)
                 t->s.is_full = true;
 }
 
 static int encrypt(struct tls_stream *t, const char *data, size_t len, struct error *err)
 {
+        ERR_clear_error(); /* SSL_get_error() looks at what others left there */
         for (size_t at = 0; at < len;) {
                 int n = SSL_write(t->ssl, data + at, (int) MIN(len - at, (size_t) RECORD_BYTES));
 
@@ -96,17 +102,30 @@ static int encrypt(struct tls_stream *t, const char *data, size_t len, struct er
         return 0;
 }
 
-static void drop_held(struct tls_stream *t)
+static void tell_room(struct tls_stream *t)
 {
-        for (size_t i = 0; i < t->n_held; i++)
-                chunk_unref(t->held[i]);
-        free(t->held);
-        t->held = NULL;
-        t->n_held = 0;
+        t->s.queued_bytes = t->inner->queued_bytes;
+        t->s.is_full = t->inner->is_full;
+        if (!t->s.is_full && t->s.sink && t->s.sink->on_room)
+                t->s.sink->on_room(t->s.arg);
+}
+
+static int send_held(struct tls_stream *t, struct error *err)
+{
+        struct iovec part;
+
+        while (chunkq_iov(&t->held, &part, 1)) {
+                if (encrypt(t, part.iov_base, part.iov_len, err) < 0)
+                        return -1;
+                chunkq_drop(&t->held, part.iov_len);
+        }
+        chunkq_done(&t->held);
+        return 0;
 }
 
 static void do_finish(struct tls_stream *t)
 {
+        ERR_clear_error();
         (void) SSL_shutdown(t->ssl);
         push_out(t);
         stream_finish(t->inner);
@@ -116,26 +135,25 @@ static void do_finish(struct tls_stream *t)
 static bool handshake(struct tls_stream *t)
 {
         struct error err;
-        int r = SSL_do_handshake(t->ssl);
+        int r;
 
+        ERR_clear_error();
+        r = SSL_do_handshake(t->ssl);
         push_out(t);
-        if (r == 1) {
-                t->is_ready = true;
-                for (size_t i = 0; i < t->n_held; i++)
-                        if (encrypt(t, t->held[i]->data, t->held[i]->len, &err) < 0) {
-                                end(t, &err);
-                                return false;
-                        }
-                drop_held(t);
-                if (t->is_finishing)
-                        do_finish(t);
-                return true;
-        }
-        if (SSL_get_error(t->ssl, r) == SSL_ERROR_WANT_READ)
+        if (r != 1 && SSL_get_error(t->ssl, r) == SSL_ERROR_WANT_READ)
                 return false;
-        (void) tls_error(&err, "tls handshake");
-        end(t, &err);
-        return false;
+        if (r != 1)
+                (void) tls_error(&err, "tls handshake");
+        if (r != 1 || send_held(t, &err) < 0) {
+                end(t, &err);
+                return false;
+        }
+        t->is_ready = true;
+        if (t->is_finishing)
+                do_finish(t);
+        else if (t->s.is_full)
+                tell_room(t);
+        return true;
 }
 
 static void eof(struct tls_stream *t)
@@ -155,9 +173,10 @@ static void decrypt(struct tls_stream *t)
         struct error err;
 
         while (!t->s.has_ended && !t->s.is_paused && t->s.sink) {
-                int n = SSL_read(t->ssl, buf, sizeof(buf));
-                int why;
+                int n, why;
 
+                ERR_clear_error();
+                n = SSL_read(t->ssl, buf, sizeof(buf));
                 if (n > 0) {
                         if (t->s.sink->on_data)
                                 t->s.sink->on_data(t->s.arg, buf, (size_t) n);
@@ -168,6 +187,7 @@ static void decrypt(struct tls_stream *t)
                         eof(t);
                 } else if (why != SSL_ERROR_WANT_READ) {
                         (void) tls_error(&err, "tls read");
+                        push_out(t);
                         end(t, &err);
                 }
                 break;
@@ -180,6 +200,8 @@ static void inner_data(void *arg, const char *data, size_t len)
 {
         struct tls_stream *t = arg;
 
+        if (t->s.has_ended)
+                return; /* only the alert is still on its way out */
         (void) BIO_write(t->in, data, (int) len);
         if (!t->is_ready && !handshake(t))
                 return;
@@ -191,20 +213,26 @@ static void inner_eof(void *arg)
 {
         struct tls_stream *t = arg;
 
-        if (t->is_ready)
+        if (t->is_ready && !t->s.has_ended)
                 eof(t);
         else
                 end(t, NULL);
+}
+
+static void run_pump(struct task *task)
+{
+        struct tls_stream *t = CONTAINER_OF(task, struct tls_stream, pump);
+
+        if (!t->s.has_ended && t->is_ready)
+                decrypt(t);
 }
 
 static void inner_room(void *arg)
 {
         struct tls_stream *t = arg;
 
-        t->s.queued_bytes = t->inner->queued_bytes;
-        t->s.is_full = false;
-        if (t->s.sink && t->s.sink->on_room)
-                t->s.sink->on_room(t->s.arg);
+        if (!t->s.has_ended && t->is_ready)
+                tell_room(t);
 }
 
 static void inner_end(void *arg, const struct error *why)
@@ -226,9 +254,9 @@ static int tls_write(struct stream *s, struct chunk *c, struct error *err)
         if (t->is_finishing)
                 return error_set(err, ERR_UPSTREAM, 0, "write after the end");
         if (!t->is_ready) {
-                t->held = xrealloc(t->held, (t->n_held + 1) * sizeof(struct chunk *));
-                t->held[t->n_held++] = chunk_ref(c);
-                return 1;
+                chunkq_push(&t->held, c);
+                s->is_full = t->held.bytes > s->high_bytes;
+                return !s->is_full;
         }
         if (encrypt(t, c->data, c->len, err) < 0)
                 return -1;
@@ -241,7 +269,7 @@ static void tls_pause(struct stream *s, bool on)
 
         stream_pause(t->inner, on);
         if (!on && t->is_ready && SSL_pending(t->ssl) + BIO_ctrl_pending(t->in) > 0)
-                decrypt(t);
+                loop_defer(s->loop, &t->pump);
 }
 
 static void tls_finish(struct stream *s)
@@ -265,9 +293,11 @@ static void tls_stream_free(struct stream *s)
         struct tls_stream *t = of(s);
 
         s->has_ended = true;
+        s->carrier = NULL;
         t->inner = stream_free(t->inner);
-        drop_held(t);
+        chunkq_done(&t->held);
         SSL_free(t->ssl);
+        task_cancel(&t->pump);
         task_cancel(&t->end);
         free(t->why);
         loop_free_later(s->loop, t);
@@ -305,10 +335,13 @@ int tls_wrap(struct tls *ctx, struct stream *inner, const char *host,
                                  .arg = arg,
                                  .loop = inner->loop,
                                  .high_bytes = STREAM_HIGH_BYTES };
-        t->inner = inner;
+        t->s.carrier = t->inner = inner;
         t->ssl = SSL_new(ctx->ctx);
         t->in = BIO_new(BIO_s_mem());
         t->out = BIO_new(BIO_s_mem());
+        if (!t->ssl || !t->in || !t->out)
+                abort(); /* small allocations */
+        task_init(&t->pump, run_pump);
         task_init(&t->end, run_end);
         BIO_set_mem_eof_return(t->in, -1);
         SSL_set_bio(t->ssl, t->in, t->out);
@@ -323,6 +356,12 @@ int tls_wrap(struct tls *ctx, struct stream *inner, const char *host,
         return 0;
 }
 
+/* A key with a passphrase fails; the default would ask on the terminal and wait. */
+static int no_password(char *ret, int size, int is_writing, void *arg)
+{
+        return 0;
+}
+
 static struct tls *ctx_new(const SSL_METHOD *method, bool is_server)
 {
         struct tls *t = NEW(struct tls);
@@ -331,6 +370,8 @@ static struct tls *ctx_new(const SSL_METHOD *method, bool is_server)
         if (!t->ctx)
                 abort();
         t->is_server = is_server;
+        (void) SSL_CTX_set_options(t->ctx, SSL_OP_NO_RENEGOTIATION);
+        SSL_CTX_set_default_passwd_cb(t->ctx, no_password);
         (void) SSL_CTX_set_min_proto_version(t->ctx, TLS1_2_VERSION);
         (void) SSL_CTX_set_mode(t->ctx,
                                 SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -351,7 +392,7 @@ int tls_server_new(const char *cert_path, const char *key_path, struct tls **ret
                 *ret = t;
                 return 0;
         }
-        tls_free(t);
+        tls_ctx_free(t);
         return error_wrap(err, "set up TLS with '%s' and '%s'", cert_path, key_path);
 }
 
@@ -362,7 +403,7 @@ int tls_client_new(const char *ca_path, struct tls **ret, struct error *err)
                          : SSL_CTX_set_default_verify_paths(t->ctx);
 
         if (ok != 1) {
-                tls_free(t);
+                tls_ctx_free(t);
                 (void) tls_error(err, "load certificates");
                 return error_wrap(err, "set up TLS with '%s'",
                                   ca_path ? ca_path : "the system's certificates");
@@ -372,7 +413,7 @@ int tls_client_new(const char *ca_path, struct tls **ret, struct error *err)
         return 0;
 }
 
-struct tls *tls_free(struct tls *t)
+struct tls *tls_ctx_free(struct tls *t)
 {
         if (t) {
                 SSL_CTX_free(t->ctx);

@@ -35,10 +35,8 @@ static void on_poll(uv_poll_t *h, int status, int events)
         int got = 0;
 
         if (status < 0) {
-                /* The loop library stops at POLLERR. Say "both": read or write then tells the real
-                 * error, and a later watch_set() starts anew. */
-                w->events = 0;
-                w->fn(w->arg, WATCH_READ | WATCH_WRITE);
+                w->events = 0; /* the loop library stops at POLLERR */
+                w->fn(w->arg, WATCH_READ | WATCH_WRITE | WATCH_ERROR);
                 return;
         }
         if (events & UV_READABLE)
