@@ -4,6 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/macro.h"
+
 static int64_t now_us(clockid_t id)
 {
         struct timespec ts;
@@ -64,24 +66,24 @@ static bool parse_offset(const char *p, int *ret_s)
 /* "2026-01-02T03:04:05", digit by digit: strptime() takes "2026-1-2" and spaces too. */
 static bool parse_date_time(const char *p, struct tm *ret)
 {
-        static const char form[] = "dddd-dd-ddTdd:dd:dd";
-        int century, year, month;
+        static const char marks[] = "--T::";
+        int n[7] = { 0 };
         struct tm check;
 
-        for (size_t i = 0; i < sizeof(form) - 1; i++)
-                if (form[i] == 'd' ? p[i] < '0' || p[i] > '9' : p[i] != form[i])
+        for (size_t i = 0; i < ARRAY_LEN(n); i++, p += 2) {
+                if (i > 1 && *p++ != marks[i - 2])
+                        return false;
+                if (!two_digits(p, &n[i]))
                         return false; /* also at the end of a short text */
-        (void) two_digits(p, &century);
-        (void) two_digits(p + 2, &year);
-        (void) two_digits(p + 5, &month);
-        (void) two_digits(p + 8, &ret->tm_mday);
-        (void) two_digits(p + 11, &ret->tm_hour);
-        (void) two_digits(p + 14, &ret->tm_min);
-        (void) two_digits(p + 17, &ret->tm_sec);
-        ret->tm_year = century * 100 + year - 1900;
-        ret->tm_mon = month - 1;
-        if (ret->tm_hour > 23 || ret->tm_min > 59 || ret->tm_sec > 60)
+        }
+        if (n[4] > 23 || n[5] > 59 || n[6] > 60)
                 return false;
+        *ret = (struct tm) { .tm_year = n[0] * 100 + n[1] - 1900,
+                             .tm_mon = n[2] - 1,
+                             .tm_mday = n[3],
+                             .tm_hour = n[4],
+                             .tm_min = n[5],
+                             .tm_sec = n[6] };
         check = *ret; /* a day that the month does not have would move to the next one */
         check.tm_sec = 0;
         (void) timegm(&check);
