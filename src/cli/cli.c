@@ -65,17 +65,15 @@ static int print_version(void)
         return print(&b, STDOUT_FILENO, 0);
 }
 
-/* One line; a wrong call also gets the usage. */
+/* One line; a wrong call is told where help is. */
 static int print_error(struct line *l, const struct error *err)
 {
         _cleanup_(buf_done) struct buf b = {};
 
-        buf_printf(&b, "error: %s\n", err->msg);
-        if (err->kind == ERR_USAGE) {
-                buf_putc(&b, '\n');
-                help_usage(l->cli, l->path, &b);
-                buf_puts(&b, "For more information, try '--help'.\n");
-        }
+        buf_printf(&b, "error: %s", err->msg);
+        if (err->kind == ERR_USAGE)
+                buf_printf(&b, " (see '%s%s%s --help')", CLI_NAME, l->path[0] ? " " : "", l->path);
+        buf_putc(&b, '\n');
         return print(&b, STDERR_FILENO, err_faces[err->kind].exit);
 }
 
