@@ -8,6 +8,7 @@
 #include "base/command.h"
 
 static const char *const roles[] = { "both", "guest", "host", NULL };
+static const char *const stores[] = { "sqlite", "memory", NULL };
 static const char *const formats[] = { "logfmt", "json", NULL };
 static const char *const levels[] = { "debug", "info", "warn", "error", "off", NULL };
 
@@ -42,8 +43,8 @@ const struct option serve_rows[] = {
         { "data-dir", 0, OPT_STR, AT(data_dir), "SANDBOX_AGENT_DATA_DIR", .arg = "DIR",
           .doc = "where the store, the logs and the token are kept (default: "
                  "$XDG_DATA_HOME/sandbox-agent)" },
-        { "store", 0, OPT_STR, AT(store), "SANDBOX_AGENT_STORE", "sqlite", .arg = "STORE",
-          .doc = "sqlite, or memory to keep nothing" },
+        { "store", 0, OPT_ENUM, AT(store), "SANDBOX_AGENT_STORE", "sqlite", .names = stores,
+          .arg = "STORE", .doc = "where events are kept; memory keeps nothing" },
         { "store-full-sync", 0, OPT_BOOL, AT(full_sync), "SANDBOX_AGENT_STORE_FULL_SYNC",
           .doc = "events survive a power cut too (one fsync per commit)" },
         { "log-dir", 0, OPT_STR, AT(log_dir), "SANDBOX_AGENT_LOG_DIR", .arg = "DIR",

@@ -9,10 +9,9 @@
 enum role { ROLE_BOTH, ROLE_GUEST, ROLE_HOST };
 
 struct serve_options {
-        const char *host, *unix_socket, *tls_cert, *tls_key, *token_file, *data_dir, *store,
-                *log_dir;
+        const char *host, *unix_socket, *tls_cert, *tls_key, *token_file, *data_dir, *log_dir;
         uint64_t port;
-        int role, log_format, log_level;
+        int role, store, log_format, log_level;
         struct option_list cors_origins, cors_methods, cors_headers, allowed_hosts;
         bool cors_credentials, no_telemetry, full_sync;
         const char *log_stdout, *log_http, *log_http_headers; /* set at all, or their text */

@@ -329,7 +329,7 @@ static void announce(struct server *s)
 static int open_all(struct server *s, const struct command_globals *g, struct error *err)
 {
         struct app_spec app = { .data_dir = s->data_dir,
-                                .store_dsn = s->o->store,
+                                .store = (enum app_store) s->o->store,
                                 .is_full_sync = s->o->full_sync };
 
         if (listen_all(s, err) < 0 || setup_tokens(s, g, err) < 0 || setup_guard(s, g, err) < 0)

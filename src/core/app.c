@@ -38,7 +38,7 @@ static int open_slot(struct app *a, unsigned slot, bool is_full_sync, struct err
         free(a->store_path);
         a->store_path = slot ? xasprintf("%s/store-%u.db", a->data_dir, slot + 1)
                              : xasprintf("%s/store.db", a->data_dir);
-        dsn = xasprintf("%s%s", a->store_path, is_full_sync ? "?sync=full" : "");
+        dsn = xasprintf("%s%s", a->store_path, is_full_sync ? "?sync=full" : "?sync=normal");
         return evlog_new(a->loop, &store_sqlite, dsn, &a->log, err);
 }
 
@@ -67,7 +67,7 @@ static int open_sqlite(struct app *a, bool is_full_sync, struct error *err)
 
 static int open_log(struct app *a, const struct app_spec *spec, struct error *err)
 {
-        if (strcmp(spec->store_dsn, "memory") == 0) {
+        if (spec->store == APP_STORE_MEMORY) {
                 a->store_path = xstrdup("memory");
                 return evlog_new(a->loop, &store_memory, "", &a->log, err);
         }

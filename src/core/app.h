@@ -12,9 +12,11 @@ struct evlog;
 struct loop;
 struct supervisor;
 
+enum app_store { APP_STORE_SQLITE, APP_STORE_MEMORY }; /* a file in data_dir; or nothing is kept */
+
 struct app_spec {
-        const char *data_dir;  /* created when missing */
-        const char *store_dsn; /* "sqlite" (a file in data_dir) or "memory" */
+        const char *data_dir; /* created when missing */
+        enum app_store store;
         bool is_full_sync;
 };
 
