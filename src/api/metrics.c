@@ -47,6 +47,8 @@ static void put_http(struct buf *b, const struct http_stats *st)
         put(b, "http_request_microseconds_total", "counter", "time spent on answered requests",
             st->latency_us_sum);
         put(b, "http_connections", "gauge", "open connections", st->conns_open);
+        put(b, "http_upgraded_connections", "gauge", "connections that became WebSockets",
+            st->streams_open);
         put(b, "http_connections_total", "counter", "accepted connections", st->conns_total);
         put(b, "http_received_bytes_total", "counter", "bytes read from clients", st->bytes_in);
         put(b, "http_sent_bytes_total", "counter", "bytes of answers", st->bytes_out);
