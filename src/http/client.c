@@ -35,7 +35,7 @@ struct http_call {
         struct chunk *body;
         enum call_state state;
         uint32_t head_ms, idle_ms;
-        size_t queued_bytes; /* at the last look: has the request made progress? */
+        uint64_t sent_bytes; /* at the last look: has the request made progress? */
         bool is_chunked, is_paused, wants_room, has_finished;
 };
 
@@ -131,10 +131,10 @@ static const struct stream_sink call_sink = { .on_data = on_data,
 /* An upload that is still moving is not a silent server. */
 static bool is_uploading(struct http_call *c)
 {
-        size_t was = c->queued_bytes;
+        uint64_t was = c->sent_bytes;
 
-        c->queued_bytes = c->stream->queued_bytes;
-        return c->queued_bytes < was;
+        c->sent_bytes = stream_sent(c->stream);
+        return c->sent_bytes > was;
 }
 
 static void on_timer(struct timer *t)
@@ -171,7 +171,7 @@ static void send_request(struct http_call *c)
         if (c->body)
                 (void) stream_write(c->stream, c->body, NULL);
         c->body = chunk_unref(c->body);
-        c->queued_bytes = c->stream->queued_bytes;
+        c->sent_bytes = stream_sent(c->stream);
 }
 
 static void connected(void *arg, int fd, const struct error *why)

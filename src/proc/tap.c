@@ -174,6 +174,7 @@ int tap_new(struct loop *l, int fd, enum tap_kind kind, void (*on_dry)(void *arg
                 free(t);
                 return -1;
         }
+        t->s.carrier = t->inner;
         if (kind != TAP_IN)
                 stream_pause(t->inner, true); /* until the owner has set its sink */
         *ret = t;
@@ -232,6 +233,7 @@ struct tap *tap_free(struct tap *t)
         t->s.sink = NULL;
         t->s.has_ended = true;
         let_hang_up(t);
+        t->s.carrier = NULL;
         t->inner = stream_free(t->inner);
         loop_free_later(t->s.loop, t);
         return NULL;
