@@ -334,7 +334,7 @@ static int open_all(struct server *s, const struct command_globals *g, struct er
 
         if (listen_all(s, err) < 0 || setup_tokens(s, g, err) < 0 || setup_guard(s, g, err) < 0)
                 return -1;
-        if (app_open(s->loop, &app, &s->api.app, err) < 0)
+        if (loop_start_pool(s->loop, err) < 0 || app_open(s->loop, &app, &s->api.app, err) < 0)
                 return -1;
         if (loop_on_signal(s->loop, SIGTERM, on_signal, s, err) < 0 ||
             loop_on_signal(s->loop, SIGINT, on_signal, s, err) < 0)
@@ -394,6 +394,11 @@ int serve_run(const void *values, const struct command_ctx *ctx, const struct ro
                 return -1;
         }
         s.loop = loop_new();
+        if (!s.loop) {
+                (void) error_set(err, ERR_SYSTEM, errno, "start the event loop");
+                server_done(&s);
+                return -1;
+        }
         s.policy = policy_new();
         s.api.router = router_new(tables);
         make_http(&s);

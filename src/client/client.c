@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,6 +51,8 @@ int client_new(const char *endpoint, const struct secret *token, struct client *
         if (str_starts(endpoint, "https:") && tls_client_new(NULL, &c->tls, err) < 0)
                 return -1;
         c->loop = loop_new();
+        if (!c->loop)
+                return error_set(err, ERR_SYSTEM, errno, "start the event loop");
         *ret = TAKE_PTR(c);
         return 0;
 }

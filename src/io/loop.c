@@ -1,9 +1,11 @@
 #include "io/loop.h"
 
 #include <errno.h>
-#include <netdb.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -61,23 +63,51 @@ static void on_keep(uv_async_t *h)
 {
 }
 
+/* The loop library aborts when its first pipe cannot be made, so that is tried before. */
+static bool has_descriptors(void)
+{
+        int fds[2];
+
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return false;
+        (void) close(fds[0]);
+        (void) close(fds[1]);
+        return true;
+}
+
+static int init_handles(struct loop *l)
+{
+        int r = uv_async_init(&l->uv, &l->keep, on_keep);
+
+        (void) uv_prepare_init(&l->uv, &l->prepare);
+        (void) uv_check_init(&l->uv, &l->check);
+        (void) uv_idle_init(&l->uv, &l->busy);
+        (void) uv_timer_init(&l->uv, &l->tick);
+        l->prepare.data = l->check.data = l->tick.data = l;
+        return r;
+}
+
 struct loop *loop_new(void)
 {
-        struct loop *l = NEW(struct loop);
+        struct loop *l;
+        int r;
+
+        if (!has_descriptors())
+                return NULL;
+        l = NEW(struct loop);
 
         /* A write to a closed pipe is an error code here, never a signal; children get the default
          * back when they are spawned. */
         (void) signal(SIGPIPE, SIG_IGN);
         list_init(&l->deferred);
-        if (uv_loop_init(&l->uv) < 0)
-                abort(); /* epoll or a pipe is missing: nothing can work */
-        (void) uv_prepare_init(&l->uv, &l->prepare);
-        (void) uv_check_init(&l->uv, &l->check);
-        (void) uv_idle_init(&l->uv, &l->busy);
-        (void) uv_timer_init(&l->uv, &l->tick);
-        if (uv_async_init(&l->uv, &l->keep, on_keep) < 0)
-                abort();
-        l->prepare.data = l->check.data = l->tick.data = l;
+        r = uv_loop_init(&l->uv);
+        if (r == 0)
+                r = init_handles(l);
+        if (r < 0) {
+                free(l);
+                errno = -r;
+                return NULL;
+        }
         (void) uv_prepare_start(&l->prepare, on_prepare);
         (void) uv_check_start(&l->check, on_check);
         l->read_buf = xmalloc(STREAM_READ_BYTES);
@@ -256,6 +286,49 @@ struct wakeup *wakeup_free(struct wakeup *w)
                 uv_close((uv_handle_t *) &w->uv, wakeup_closed);
         }
         return NULL;
+}
+
+/* ---- the pool ---- */
+
+enum { POOL_THREADS = 4 }; /* the loop library's own default */
+
+static void *wait_for_lock(void *mutex)
+{
+        (void) pthread_mutex_lock(mutex);
+        (void) pthread_mutex_unlock(mutex);
+        return NULL;
+}
+
+/* As many threads at once as the pool will have. */
+static int try_threads(void)
+{
+        pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+        pthread_t threads[POOL_THREADS];
+        int n = 0, why = 0;
+
+        (void) pthread_mutex_lock(&mutex);
+        while (n < POOL_THREADS && !why) {
+                why = pthread_create(&threads[n], NULL, wait_for_lock, &mutex);
+                n += !why;
+        }
+        (void) pthread_mutex_unlock(&mutex);
+        while (n)
+                (void) pthread_join(threads[--n], NULL);
+        return why;
+}
+
+static void nothing(void *arg)
+{
+}
+
+int loop_start_pool(struct loop *l, struct error *err)
+{
+        int why = try_threads();
+
+        if (why)
+                return error_set(err, ERR_SYSTEM, why, "start %d threads", POOL_THREADS);
+        loop_work(l, nothing, nothing, NULL);
+        return 0;
 }
 
 struct work {

@@ -120,8 +120,10 @@ static void tell_room(struct fd_stream *f)
 /* Who stops reading may have said why before ("413", then close): that is read to its end first. */
 static void write_failed(struct fd_stream *f, int why)
 {
+        bool is_gone = why == EPIPE || why == ECONNRESET;
+
         f->lost = why;
-        if (!f->is_socket || !wants_data(f)) {
+        if (!f->is_socket || !wants_data(f) || !is_gone) {
                 end(f, why, "write");
                 return;
         }
