@@ -11,7 +11,13 @@
 #include "http/req.h"
 #include "io/tls.h"
 
-enum { LINGER_MS = 2000, PENDING_MAX = STREAM_READ_BYTES };
+enum {
+        LINGER_MS = 2000,
+        PENDING_MAX = STREAM_READ_BYTES,
+        /* Answers that wait for a client that pipelines and does not read. Small answers cost
+         * several times their bytes in memory, so this is less than a stream may have under way. */
+        PIPELINE_BYTES = 32 * 1024,
+};
 
 static const char *const known_methods[] = { "GET",    "HEAD",    "POST", "PUT",
                                              "DELETE", "OPTIONS", "PATCH" };
@@ -300,6 +306,7 @@ void conn_reply_done(struct conn *c)
                 return;
         }
         set_state(c, CONN_IDLE);
+        c->stream->high_bytes = PIPELINE_BYTES;
         c->method_len = 0;
         c->sent_then = stream_sent(c->stream);
         timer_set(&c->in_timer, c->srv->spec.limits.idle_ms);
@@ -633,6 +640,7 @@ void conn_new(struct http_server *srv, int fd)
                 free(c);
                 return;
         }
+        c->stream->high_bytes = PIPELINE_BYTES;
         list_push(&srv->conns, &c->node);
         srv->stats.conns_total++;
         srv->stats.conns_open++;

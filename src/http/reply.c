@@ -291,6 +291,7 @@ int reply_begin(struct req *r, int status, const char *type, int64_t length)
         if (!r->conn || r->has_begun)
                 return -1;
         begin(r, status);
+        r->conn->stream->high_bytes = STREAM_HIGH_BYTES;
         r->reply_left = has_no_body(status) ? 0 : length;
         r->is_chunked = r->reply_left < 0 && !r->is_http10;
         if (r->reply_left < 0 && r->is_http10)
