@@ -117,6 +117,7 @@ test(
         ...FLAT_MEMORY,
         SANDBOX_AGENT_BODY_TIMEOUT_MS: '2000',
         SANDBOX_AGENT_HEAD_TIMEOUT_MS: '2000',
+        SANDBOX_AGENT_IDLE_TIMEOUT_MS: '2000',
       },
     })
     const endAt = Date.now() + SECONDS * 1000
