@@ -1,10 +1,9 @@
 #include "io/loop.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -15,6 +14,7 @@
 enum {
         DEFER_ROUNDS = 16, /* tasks that queue tasks: after so many rounds sockets get a turn */
         CLOSE_ROUNDS = 8,
+        LOOP_DESCRIPTORS = 6, /* epoll, wake-up, two pipes for signals */
 };
 
 static void run_deferred(struct loop *l)
@@ -63,16 +63,18 @@ static void on_keep(uv_async_t *h)
 {
 }
 
-/* The loop library aborts when its first pipe cannot be made, so that is tried before. */
+/* The loop library aborts when its own pipe cannot be made, so what it will need is tried before.
+ */
 static bool has_descriptors(void)
 {
-        int fds[2];
+        int fds[LOOP_DESCRIPTORS];
+        int n = 0;
 
-        if (pipe2(fds, O_CLOEXEC) < 0)
-                return false;
-        (void) close(fds[0]);
-        (void) close(fds[1]);
-        return true;
+        while (n < LOOP_DESCRIPTORS && (fds[n] = eventfd(0, EFD_CLOEXEC)) >= 0)
+                n++;
+        for (int i = 0; i < n; i++)
+                (void) close(fds[i]);
+        return n == LOOP_DESCRIPTORS;
 }
 
 static int init_handles(struct loop *l)
@@ -126,6 +128,7 @@ struct loop *loop_free(struct loop *l)
 
         if (!l)
                 return NULL;
+        loop_pool_free(l);
         run_deferred(l);
         /* What ends now (a look-up that was under way) may queue and close once more. */
         do {
@@ -286,78 +289,4 @@ struct wakeup *wakeup_free(struct wakeup *w)
                 uv_close((uv_handle_t *) &w->uv, wakeup_closed);
         }
         return NULL;
-}
-
-/* ---- the pool ---- */
-
-enum { POOL_THREADS = 4 }; /* the loop library's own default */
-
-static void *wait_for_lock(void *mutex)
-{
-        (void) pthread_mutex_lock(mutex);
-        (void) pthread_mutex_unlock(mutex);
-        return NULL;
-}
-
-/* As many threads at once as the pool will have. */
-static int try_threads(void)
-{
-        pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-        pthread_t threads[POOL_THREADS];
-        int n = 0, why = 0;
-
-        (void) pthread_mutex_lock(&mutex);
-        while (n < POOL_THREADS && !why) {
-                why = pthread_create(&threads[n], NULL, wait_for_lock, &mutex);
-                n += !why;
-        }
-        (void) pthread_mutex_unlock(&mutex);
-        while (n)
-                (void) pthread_join(threads[--n], NULL);
-        return why;
-}
-
-static void nothing(void *arg)
-{
-}
-
-int loop_start_pool(struct loop *l, struct error *err)
-{
-        int why = try_threads();
-
-        if (why)
-                return error_set(err, ERR_SYSTEM, why, "start %d threads", POOL_THREADS);
-        loop_work(l, nothing, nothing, NULL);
-        return 0;
-}
-
-struct work {
-        uv_work_t uv;
-        void (*run)(void *arg);
-        void (*done)(void *arg);
-        void *arg;
-};
-
-static void work_run(uv_work_t *u)
-{
-        struct work *w = u->data;
-
-        w->run(w->arg);
-}
-
-static void work_done(uv_work_t *u, int status)
-{
-        struct work *w = u->data;
-
-        w->done(w->arg);
-        free(w);
-}
-
-void loop_work(struct loop *l, void (*run)(void *arg), void (*done)(void *arg), void *arg)
-{
-        struct work *w = NEW(struct work);
-
-        *w = (struct work) { .run = run, .done = done, .arg = arg };
-        w->uv.data = w;
-        (void) uv_queue_work(&l->uv, &w->uv, work_run, work_done);
 }

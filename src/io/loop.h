@@ -51,6 +51,6 @@ struct wakeup *wakeup_free(struct wakeup *w);
 /* Blocking work in the small thread pool. run() is on a pool thread, done() on the loop. It cannot
  * be cancelled: an owner that goes away first must keep `arg` alive until done(). */
 void loop_work(struct loop *l, void (*run)(void *arg), void (*done)(void *arg), void *arg);
-/* The pool's threads start with the first work, and the loop library aborts when the system refuses
- * one. A server starts them at once, where a refusal is an ordinary failure to start. */
+/* Threads are made when work needs them. A server makes all of them at once, where a refusal of the
+ * system is an ordinary failure to start. */
 int loop_start_pool(struct loop *l, struct error *err);

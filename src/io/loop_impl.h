@@ -38,8 +38,11 @@ struct loop {
         size_t n_heap, cap_heap;
         int64_t tick_us; /* what `tick` is armed for, 0 = not */
 
+        struct pool *pool; /* pool.c; NULL until somebody has work */
+
         char *read_buf; /* STREAM_READ_BYTES, shared by all streams: an idle one holds no buffer */
 };
 
 void loop_timers_arm(struct loop *l);
 void loop_timers_run(struct loop *l);
+void loop_pool_free(struct loop *l); /* finishes what is queued */
