@@ -12,6 +12,7 @@
 #include "cli/registry.h"
 #include "client/client.h"
 #include "http/route.h"
+#include "http/status.h"
 #include "json/json.h"
 #include "json/pretty.h"
 
@@ -60,7 +61,7 @@ static int fail(int status, const char *type, const char *body, size_t len, stru
                         (void) fd_write_all(STDERR_FILENO, "\n", 1, NULL);
         }
         return error_set(err, ERR_UPSTREAM, 0, "unexpected http status: %d %s", status,
-                         client_status_text(status));
+                         http_status_text(status));
 }
 
 static int call(struct client *c, const struct client_request *q, struct error *err)

@@ -57,5 +57,3 @@ struct buf;
 void client_encode(struct buf *out, const char *text, const char *keep);
 /* Appends name=value with the separator it needs. */
 void client_query_add(struct buf *query, const char *name, const char *value);
-/* "Not Found"; "" for an unknown number. */
-const char *client_status_text(int status);

@@ -5,61 +5,13 @@
 #include "http/conn.h"
 #include "http/cors.h"
 #include "http/req.h"
+#include "http/status.h"
 #include "json/write.h"
 
 enum {
         INLINE_BODY = 16 * 1024, /* a smaller body leaves in one piece with its head */
         HEAD_GUESS = 512,
 };
-
-static const struct {
-        int status;
-        const char *text;
-} reasons[] = {
-        { 200, "OK" },
-        { 201, "Created" },
-        { 202, "Accepted" },
-        { 204, "No Content" },
-        { 206, "Partial Content" },
-        { 301, "Moved Permanently" },
-        { 302, "Found" },
-        { 303, "See Other" },
-        { 304, "Not Modified" },
-        { 307, "Temporary Redirect" },
-        { 308, "Permanent Redirect" },
-        { 400, "Bad Request" },
-        { 401, "Unauthorized" },
-        { 403, "Forbidden" },
-        { 404, "Not Found" },
-        { 405, "Method Not Allowed" },
-        { 406, "Not Acceptable" },
-        { 408, "Request Timeout" },
-        { 409, "Conflict" },
-        { 410, "Gone" },
-        { 412, "Precondition Failed" },
-        { 413, "Payload Too Large" },
-        { 414, "URI Too Long" },
-        { 415, "Unsupported Media Type" },
-        { 416, "Range Not Satisfiable" },
-        { 422, "Unprocessable Entity" },
-        { 426, "Upgrade Required" },
-        { 429, "Too Many Requests" },
-        { 431, "Request Header Fields Too Large" },
-        { 500, "Internal Server Error" },
-        { 501, "Not Implemented" },
-        { 502, "Bad Gateway" },
-        { 503, "Service Unavailable" },
-        { 504, "Gateway Timeout" },
-        { 505, "HTTP Version Not Supported" },
-};
-
-static const char *reason(int status)
-{
-        for (size_t i = 0; i < ARRAY_LEN(reasons); i++)
-                if (reasons[i].status == status)
-                        return reasons[i].text;
-        return "Unknown";
-}
 
 void reply_header(struct req *r, const char *name, const char *value)
 {
@@ -84,7 +36,7 @@ static void put_status(struct buf *b, int status)
                 PUT(b, "HTTP/1.1 200 OK\r\n");
                 return;
         }
-        buf_printf(b, "HTTP/1.1 %d %s\r\n", status, reason(status));
+        buf_printf(b, "HTTP/1.1 %d %s\r\n", status, http_status_text(status));
 }
 
 static void put_type(struct buf *b, const char *type)

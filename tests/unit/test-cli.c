@@ -12,6 +12,7 @@
 #include "cli/registry.h"
 #include "client/client.h"
 #include "http/route.h"
+#include "http/status.h"
 #include "test.h"
 #include "json/json.h"
 #include "json/pretty.h"
@@ -328,8 +329,8 @@ TEST(client_refuses_endpoints_that_make_no_sense)
 
 TEST(client_status_has_words)
 {
-        EXPECT_STR(client_status_text(404), "Not Found");
-        EXPECT_STR(client_status_text(799), "");
+        EXPECT_STR(http_status_text(404), "Not Found");
+        EXPECT_STR(http_status_text(799), "Unknown");
 }
 
 /* ---- processes ---- */
