@@ -27,7 +27,9 @@ function line(event) {
   if (failed) row.fault = fault(details.error)
   if (skip !== undefined) row.skip = skip === true || skip === '' ? 'no reason given' : skip
   if (todo !== undefined) row.skip = `to be done: ${todo}`
-  return `${JSON.stringify(row)}\n`
+  // The reader of these lines takes U+2028 and U+2029 for line ends too.
+  const text = JSON.stringify(row).replace(/[\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16)}`)
+  return `${text}\n`
 }
 
 export default async function* reporter(source) {
