@@ -99,6 +99,8 @@ static int on_field(llhttp_t *p, const char *at, size_t len)
 
         if (count_head(c, len))
                 return HPE_USER;
+        if (c->state == CONN_BODY)
+                return 0; /* a trailer: it comes after all decisions and changes none */
         if ((c->in_value || !c->req->n_headers) && add_header(c))
                 return HPE_USER;
         c->in_value = false;
@@ -117,7 +119,7 @@ static int on_value(llhttp_t *p, const char *at, size_t len)
         if (count_head(c, len))
                 return HPE_USER;
         c->in_value = true;
-        if (len)
+        if (len && c->state != CONN_BODY)
                 append(c->req, &c->req->headers[c->req->n_headers - 1].value, at, len);
         return 0;
 }
@@ -137,7 +139,6 @@ static int on_head(llhttp_t *p)
                 return refuse(c, ERR_INVALID, "the content-length is absurd", INT64_MAX);
         r->keep_alive = llhttp_should_keep_alive(p);
         r->is_http10 = p->http_major == 1 && p->http_minor == 0;
-        r->wants_upgrade = p->upgrade;
         r->content_length = (p->flags & F_CHUNKED) ? -1 : (int64_t) p->content_length;
         r->has_body = r->content_length != 0;
         /* The parser would stop at an upgrade that we may not want; dispatch decides. */

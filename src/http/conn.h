@@ -90,7 +90,7 @@ struct req {
         void *drain_arg;
         unsigned holds;
         bool keep_alive, is_http10, has_body, body_done, is_discarding, is_streaming,
-                wants_continue, wants_upgrade;
+                wants_continue;
         bool has_begun, has_ended, is_chunked, is_head, is_unknown_method, is_upgraded;
 };
 

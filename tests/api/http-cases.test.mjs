@@ -60,6 +60,13 @@ describe('bodies', { concurrency: 4 }, () => {
     await echoes(post('/test/echo', body, 'Transfer-Encoding: chunked', 'Trailer: X-Trailer'))
   })
 
+  test('a trailer does not stand in for a header', CASE, async () => {
+    const head = ['POST /test/echo HTTP/1.1', 'Host: localhost', 'Transfer-Encoding: chunked']
+    const body = `${chunk(BODY)}0${CRLF}Content-Type: application/json${CRLF}${CRLF}`
+    const a = await ask(server.port, message(head, body))
+    assert.equal(a.status, 415, a.text)
+  })
+
   test('three pipelined requests in one write are answered in order', CASE, () =>
     on(server.port, async (c) => {
       c.send(Buffer.concat([get('/v1/health'), postJson('/test/echo', BODY), get('/nowhere')]))
