@@ -258,7 +258,8 @@ describe('hostile clients', () => {
     'pipelined requests without reading the answers do not grow the server',
     LIMIT,
     async (t) => {
-      const s = await start(t, { env: FLAT_MEMORY })
+      // The release binary: a sanitizer's allocator has a size of its own.
+      const s = await start(t, { bin: RELEASE })
       await call(s.url, '/v1/health')
       const before = rssBytes(s.pid)
       const batch = Buffer.concat(Array.from({ length: 1000 }, () => get('/v1/health')))
@@ -273,7 +274,8 @@ describe('hostile clients', () => {
       for (let i = 0; i < 300; i++) await ask(s.port, get('/v1/health', 'Connection: close'))
       const grown = rssBytes(s.pid) - before
       for (const c of greedy) c.close()
-      assert.ok(grown < 16 * MiB, `grew by ${grown} bytes`)
+      t.diagnostic(`grew by ${grown} bytes`)
+      assert.ok(grown < 8 * MiB, `grew by ${grown} bytes`)
     },
   )
 
