@@ -1,3 +1,5 @@
+include(CheckLinkerFlag)
+
 # Warnings are errors with gcc and clang; hardening and sanitizers in one place.
 add_compile_options(
   -Wall -Wextra -Werror -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wswitch-enum

@@ -35,5 +35,11 @@ if(NOT SA_FUZZ)
   if(SA_STATIC)
     # -static-pie at the link only: the objects are position independent already
     target_link_options(sandbox-agent PRIVATE -static-pie)
+    # The C library warns of name service and dlopen in static programs; serve.c limits the first to
+    # files and DNS, nothing calls the second.
+    check_linker_flag(C -Wl,--no-warnings SA_HAS_NO_WARNINGS)
+    if(SA_HAS_NO_WARNINGS)
+      target_link_options(sandbox-agent PRIVATE -Wl,--no-warnings)
+    endif()
   endif()
 endif()
