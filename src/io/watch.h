@@ -13,5 +13,5 @@ struct watch;
 
 int watch_new(struct loop *l, int fd, void (*fn)(void *arg, int events), void *arg,
               struct watch **ret, struct error *err);
-void watch_set(struct watch *w, int events); /* 0 = nothing for now; cheap when unchanged */
+void watch_set(struct watch *w, int events); /* 0 = nothing; cheap when unchanged */
 struct watch *watch_free(struct watch *w);   /* NULL is fine; returns NULL */
