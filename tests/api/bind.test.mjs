@@ -119,8 +119,14 @@ describe('names and origins of an open server', { concurrency: 4 }, () => {
   })
 
   test('a name that is no name is refused', LIMIT, async () => {
-    for (const host of [':80', 'localhost@evil.example', '[::1', 'localhost:99999x'])
-      assert.ok([400, 403].includes((await withHost(open, host)).status), JSON.stringify(host))
+    for (const [host, status] of [
+      ['', 403],
+      [':80', 403],
+      ['localhost@evil.example', 400],
+      ['[::1', 400],
+      ['localhost:99999x', 400],
+    ])
+      assert.equal((await withHost(open, host)).status, status, JSON.stringify(host))
   })
 
   test(
@@ -200,6 +206,6 @@ describe('names and origins of an open server', { concurrency: 4 }, () => {
       open.port,
       message(['DELETE /test/echo HTTP/1.1', 'Host: localhost', 'Origin: http://evil.example']),
     )
-    assert.ok([403, 405].includes(a.status))
+    denied(a, 'DELETE')
   })
 })

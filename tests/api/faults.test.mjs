@@ -299,19 +299,19 @@ describe('hostile clients', () => {
 
   test('deep and wide JSON is refused or read, never fatal', LIMIT, async (t) => {
     const s = await start(t)
-    for (const body of [
-      '['.repeat(1_000_000),
-      '{"a":'.repeat(300_000),
-      `{"text":"a","x":[${'1,'.repeat(500_000)}1]}`,
-      `{"text":"a",${Array.from({ length: 100_000 }, (_, i) => `"k${i}":1`).join(',')}}`,
-      `"${'\\u0000'.repeat(100_000)}"`,
+    for (const [status, body] of [
+      [400, '['.repeat(1_000_000)],
+      [400, '{"a":'.repeat(300_000)],
+      [200, `{"text":"a","x":[${'1,'.repeat(500_000)}1]}`],
+      [200, `{"text":"a",${Array.from({ length: 100_000 }, (_, i) => `"k${i}":1`).join(',')}}`],
+      [422, `"${'\\u0000'.repeat(100_000)}"`],
     ]) {
       const a = await call(s.url, '/test/echo', {
         method: 'POST',
         body,
         headers: { 'content-type': 'application/json' },
       })
-      assert.ok([200, 400, 413, 422].includes(a.status), `${a.status}`)
+      assert.equal(a.status, status, `${body.slice(0, 20)}… ${a.text.slice(0, 200)}`)
     }
     assert.equal((await call(s.url, '/v1/health')).status, 200)
   })

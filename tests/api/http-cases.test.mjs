@@ -137,13 +137,8 @@ describe('ambiguous lengths', { concurrency: 4 }, () => {
       refused(Buffer.concat([post('/test/echo', body, ...headers), SMUGGLED]), 400),
     )
 
-  test('the same Content-Length twice is refused or read once', CASE, () =>
-    on(server.port, async (c) => {
-      c.send(post('/test/echo', BODY, 'Content-Length: 22', 'Content-Length: 22'))
-      const a = await c.answer()
-      assert.ok([200, 400].includes(a.status), `got ${a.status}`)
-      if (a.status === 200) assert.deepEqual(a.json, JSON.parse(BODY))
-    }),
+  test('the same Content-Length twice is refused', CASE, () =>
+    refused(post('/test/echo', BODY, 'Content-Length: 22', 'Content-Length: 22'), 400),
   )
 
   test('Transfer-Encoding on HTTP/1.0 is refused', CASE, () =>
@@ -357,16 +352,16 @@ describe('versions and methods', { concurrency: 4 }, () => {
     }),
   )
 
-  for (const bytes of [
-    message(['GET /v1/health HTTP/2.0', 'Host: localhost']),
-    message(['GET /v1/health HTTP/1.2', 'Host: localhost']),
-    message(['GET /v1/health HTTP/0.9', 'Host: localhost']),
-    Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'),
-    message(['GET /v1/health', 'Host: localhost']),
-    message(['GET /v1/health HTPP/1.1', 'Host: localhost']),
+  for (const [status, bytes] of [
+    [505, message(['GET /v1/health HTTP/2.0', 'Host: localhost'])],
+    [505, message(['GET /v1/health HTTP/1.2', 'Host: localhost'])],
+    [505, message(['GET /v1/health HTTP/0.9', 'Host: localhost'])],
+    [505, Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')],
+    [505, message(['GET /v1/health', 'Host: localhost'])], // the form of HTTP/0.9
+    [400, message(['GET /v1/health HTPP/1.1', 'Host: localhost'])],
   ])
     test(`${JSON.stringify(bytes.toString().split(CRLF)[0])} is refused`, CASE, () =>
-      refused(bytes, [400, 505]),
+      refused(bytes, status),
     )
 
   for (const method of ['FOO', 'PATCH', 'DELETE', 'PROPFIND', 'TRACE', 'get', 'M-SEARCH'])
@@ -385,7 +380,8 @@ describe('versions and methods', { concurrency: 4 }, () => {
         Buffer.concat([message(['CONNECT localhost:80 HTTP/1.1', 'Host: localhost:80']), SMUGGLED]),
       )
       const a = await c.answer()
-      assert.ok([400, 404, 405, 501].includes(a.status), `got ${a.status}`)
+      assert.equal(a.status, 400, a.text)
+      assert.equal((await c.rest()).length, 0, 'nothing behind it is read')
     }),
   )
 

@@ -85,16 +85,16 @@ test('a missing file with a dot is 404', LIMIT, async () => {
 })
 
 test('no path leads out of the page', LIMIT, async () => {
-  for (const path of [
-    '/ui/../v1/health',
-    '/ui/..%2f..%2fetc%2fpasswd',
-    '/ui/%2e%2e/%2e%2e/etc/passwd',
-    '/ui/%00.html',
-    '/ui//etc/passwd',
+  for (const [path, status] of [
+    ['/ui/../v1/health', 404],
+    ['/ui/..%2f..%2fetc%2fpasswd', 404],
+    ['/ui/%2e%2e/%2e%2e/etc/passwd', 404],
+    ['/ui/%00.html', 400],
+    ['/ui//etc/passwd', 200], // no dot: the page itself
   ]) {
     const a = await ask(server.port, message([`GET ${path} HTTP/1.1`, 'Host: localhost']))
     assert.doesNotMatch(a.text, /^root:|^\{"status":"ok"\}$/m, path)
-    assert.ok([200, 400, 401, 404].includes(a.status), `${path}: ${a.status}`)
+    assert.equal(a.status, status, path)
   }
 })
 

@@ -153,12 +153,11 @@ void bed_turn(struct bed *b)
                 (void) loop_run_until(b->loop, &never, 0);
 }
 
-/* In short waits: a flag set by deferred work does not wake a loop that is about to sleep. */
+enum { PATIENCE_MS = 10000 };
+
 bool bed_await(struct bed *b, const bool *flag)
 {
-        for (int i = 0; i < 2000 && !*flag; i++)
-                (void) loop_run_until(b->loop, flag, 5);
-        return *flag;
+        return loop_run_until(b->loop, flag, PATIENCE_MS);
 }
 
 uint64_t append(struct bed *b, const char *topic, const char *text)

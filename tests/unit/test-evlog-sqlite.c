@@ -32,11 +32,11 @@ static void bed_done(struct bed *b)
         b->loop = loop_free(b->loop);
 }
 
+enum { PATIENCE_MS = 10000 };
+
 static void bed_await(struct bed *b, const bool *flag)
 {
-        for (int i = 0; i < 2000 && !*flag; i++)
-                (void) loop_run_until(b->loop, flag, 5);
-        EXPECT(*flag);
+        EXPECT(loop_run_until(b->loop, flag, PATIENCE_MS));
 }
 
 static void note_done(void *arg, const struct error *why)
