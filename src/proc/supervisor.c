@@ -142,14 +142,17 @@ void supervisor_shutdown(struct supervisor *s, uint32_t grace_ms, void (*done)(v
 struct supervisor *supervisor_new_with(struct loop *l, enum contain_mode mode, struct error *err)
 {
         struct supervisor *s = NEW(struct supervisor);
+        struct error why = { 0 }; /* a way that was tried and not taken is no failure */
 
         s->loop = l;
         list_init(&s->node);
         list_init(&s->children);
         task_init(&s->check, check);
         timer_init(&s->again, l, on_again);
-        if (contain_init(&s->contain, mode, is_child, err) < 0) {
+        if (contain_init(&s->contain, mode, is_child, &why) < 0) {
                 free(s);
+                if (err)
+                        *err = why;
                 return NULL;
         }
         if (watch_sigchld(l, err) < 0) {
