@@ -90,15 +90,21 @@ describe('at the start', { concurrency: 3 }, () => {
   })
 })
 
+// The set-up works as root or with sudo, and so do the tests.
+function asRoot(...argv) {
+  const full = process.getuid() === 0 ? argv : ['sudo', '-n', ...argv]
+  execFileSync(full[0], full.slice(1))
+}
+
 describe('a full disk', () => {
   test(
     'appends fail, ready says so, and all is well once there is room again',
     LIMIT,
     async (t) => {
       const dir = tempDir()
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=6m', 'tmpfs', dir])
+      asRoot('mount', '-t', 'tmpfs', '-o', `size=6m,uid=${process.getuid()}`, 'tmpfs', dir)
       t.after(() => {
-        execFileSync('umount', ['-l', dir])
+        asRoot('umount', '-l', dir)
         rmSync(dir, { recursive: true, force: true })
       })
       const s = await start(t, { dataDir: dir })

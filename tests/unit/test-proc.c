@@ -91,11 +91,12 @@ static void expect_no_start(const struct child_spec *spec, enum err_kind kind, c
 TEST(spawn_says_which_program_is_missing)
 {
         const char *path[] = { "/no/such/program", NULL }, *name[] = { "no-such-program", NULL };
+        const char *env[] = { "PATH=/usr/bin:/bin", NULL }; /* ours may name what we may not read */
 
         expect_no_start(&(struct child_spec) { .argv = path, .stdio = STDIO_PIPE }, ERR_NOT_FOUND,
                         "'/no/such/program': No such file");
-        expect_no_start(&(struct child_spec) { .argv = name, .stdio = STDIO_PTY }, ERR_NOT_FOUND,
-                        "'no-such-program' (looked for in PATH '");
+        expect_no_start(&(struct child_spec) { .argv = name, .env = env, .stdio = STDIO_PTY },
+                        ERR_NOT_FOUND, "'no-such-program' (looked for in PATH '/usr/bin:/bin')");
 }
 
 TEST(spawn_says_which_directory_is_missing)
