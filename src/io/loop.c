@@ -102,6 +102,7 @@ struct loop *loop_new(void)
          * back when they are spawned. */
         (void) signal(SIGPIPE, SIG_IGN);
         list_init(&l->deferred);
+        list_init(&l->jobs);
         r = uv_loop_init(&l->uv);
         if (r == 0)
                 r = init_handles(l);
@@ -128,6 +129,8 @@ struct loop *loop_free(struct loop *l)
 
         if (!l)
                 return NULL;
+        l->is_closing = true;
+        loop_jobs_end(l);
         loop_pool_free(l);
         run_deferred(l);
         /* What ends now (a look-up that was under way) may queue and close once more. */

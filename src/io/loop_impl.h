@@ -40,9 +40,14 @@ struct loop {
 
         struct pool *pool; /* pool.c; NULL until somebody has work */
 
+        struct list jobs; /* job.c */
+        unsigned n_jobs;
+        bool is_closing;
+
         char *read_buf; /* STREAM_READ_BYTES, shared by all streams: an idle one holds no buffer */
 };
 
 void loop_timers_arm(struct loop *l);
 void loop_timers_run(struct loop *l);
 void loop_pool_free(struct loop *l); /* finishes what is queued */
+void loop_jobs_end(struct loop *l);  /* cancels, joins, tells the owners */
