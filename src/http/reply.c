@@ -191,6 +191,24 @@ int reply_bytes(struct req *r, int status, const char *type, struct chunk *body)
         return 0;
 }
 
+int reply_file(struct req *r, int status, const char *type, int fd, uint64_t offset, uint64_t len)
+{
+        _cleanup_close_ int own = fd;
+        struct buf b = { 0 };
+
+        if (!r->conn || r->has_begun)
+                return -1;
+        begin(r, status);
+        put_head(r, &b, status, type, (int64_t) len);
+        (void) send_buf(r, &b);
+        if (!r->is_head) {
+                count(r, len);
+                (void) stream_write_file(r->conn->stream, TAKE_FD(own), offset, len, NULL);
+        }
+        done(r);
+        return 0;
+}
+
 static void put_problem(struct buf *b, const struct error *err)
 {
         const struct err_face *f = &err_faces[err->kind];

@@ -263,36 +263,54 @@ int64_t req_body_length(struct req *r)
         return r->content_length;
 }
 
-int req_upgrade(struct req *r, const char *protocol, struct stream **ret, struct slice *early,
-                struct error *err)
+bool req_wants_upgrade(struct req *r)
+{
+        const char *connection = req_header(r, "connection");
+
+        return !r->is_http10 && !r->has_body && req_header(r, "upgrade") && connection &&
+               slice_list_has(SLICE(connection), "upgrade");
+}
+
+int req_take_stream(struct req *r, struct chunk *head, struct stream **ret, struct slice *early,
+                    struct error *err)
 {
         struct conn *c = r->conn;
-        struct buf head = { 0 };
         struct slice rest;
 
         if (!c || r->has_begun)
                 return error_set(err, ERR_UPSTREAM, 0, "the client went away");
         if (c->is_deaf)
                 return error_set(err, ERR_INVALID, 0, "too much was sent before the upgrade");
-        buf_printf(&head,
-                   "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %s\r\n",
-                   protocol);
-        buf_put(&head, r->extra.data, r->extra.len);
-        buf_puts(&head, "\r\n");
         r->has_begun = r->is_upgraded = true;
         r->status = 101;
         r->srv->stats.streams_open++;
-        (void) stream_write_bytes(c->stream, head.data, head.len, NULL);
-        buf_done(&head);
+        (void) stream_write(c->stream, head, NULL);
         /* Right behind the head, or held back since when the handler took its time. */
         rest = c->pending.len ? (struct slice) { c->pending.data, c->pending.len } : c->rest;
         *early = (struct slice) { arena_strndup(&r->arena, rest.at, rest.len), rest.len };
         reply_account(r);
         *ret = TAKE_PTR(c->stream);
+        stream_set_sink(*ret, NULL, NULL); /* nothing is read until the new owner has set its own */
         stream_pause(*ret, false);
         c->req = NULL;
         conn_kill(c);
         r->conn = NULL;
         req_unref(r); /* the connection's reference; the holder has its own */
         return 0;
+}
+
+int req_upgrade(struct req *r, const char *protocol, struct stream **ret, struct slice *early,
+                struct error *err)
+{
+        _cleanup_(chunk_unrefp) struct chunk *c = NULL;
+        struct buf head = { 0 };
+
+        buf_printf(&head,
+                   "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: %s\r\n",
+                   protocol);
+        if (r->extra.len)
+                buf_put(&head, r->extra.data, r->extra.len);
+        buf_puts(&head, "\r\n");
+        c = buf_take_chunk(&head);
+        return req_take_stream(r, c, ret, early, err);
 }

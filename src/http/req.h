@@ -44,6 +44,9 @@ int reply_json(struct req *r, int status, const char *json, size_t len);
 int reply_empty(struct req *r, int status);
 int reply_bytes(struct req *r, int status, const char *type,
                 struct chunk *body); /* keeps its own ref */
+/* A part of a regular file; takes the descriptor, whatever it returns. content-length is len; a
+ * file that turns out to be shorter breaks the transfer, so that nobody takes it for whole. */
+int reply_file(struct req *r, int status, const char *type, int fd, uint64_t offset, uint64_t len);
 int reply_error(struct req *r, const struct error *err);
 void reply_header(struct req *r, const char *name,
                   const char *value); /* before the reply; copied */
@@ -83,3 +86,15 @@ int64_t req_body_length(struct req *r); /* Content-Length, or -1 when chunked */
  * connection over. `early` are bytes that came right behind the head. ---- */
 int req_upgrade(struct req *r, const char *protocol, struct stream **ret, struct slice *early,
                 struct error *err);
+/* Does the client ask to leave HTTP, for whatever protocol? (HTTP/1.1 without a body,
+ * `connection: upgrade` and an upgrade header.) */
+bool req_wants_upgrade(struct req *r);
+/* The same for who passes another server's 101 on: `head` is the whole head of the answer, from the
+ * status line to the empty line, and is sent as it is. At once or later from a held R_STREAM_BODY
+ * row that has not called req_read_body(); what the client sends meanwhile waits and comes as
+ * `early`, which lives as long as the request. The stream is the caller's then and has no sink yet.
+ * The request counts as an open stream until req_release(). The stream's end is no business of the
+ * request any more; when the server shuts down on_drain comes, and on_gone when its grace is over.
+ */
+int req_take_stream(struct req *r, struct chunk *head, struct stream **ret, struct slice *early,
+                    struct error *err);

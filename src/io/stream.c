@@ -1,5 +1,5 @@
 /* The parts that all kinds of stream share. */
-#include "io/stream.h"
+#include "io/stream_impl.h"
 
 int stream_write(struct stream *s, struct chunk *c, struct error *err)
 {
@@ -7,7 +7,7 @@ int stream_write(struct stream *s, struct chunk *c, struct error *err)
                 return error_set(err, ERR_UPSTREAM, 0, "write to a closed %s", s->ops->name);
         if (!c->len)
                 return !s->is_full;
-        return s->ops->write(s, c, err);
+        return s->files ? stream_files_write(s, c, err) : s->ops->write(s, c, err);
 }
 
 int stream_write_bytes(struct stream *s, const void *data, size_t len, struct error *err)
@@ -33,7 +33,10 @@ void stream_pause(struct stream *s, bool on)
 
 void stream_finish(struct stream *s)
 {
-        if (!s->has_ended)
+        if (s->has_ended)
+                return;
+        s->is_finishing = true;
+        if (!s->files)
                 s->ops->finish(s);
 }
 

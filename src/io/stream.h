@@ -15,6 +15,7 @@
 
 struct loop;
 struct stream;
+struct stream_files;
 
 struct stream_sink {
         /* Borrowed bytes, gone after the call. NULL for a stream that is only written. */
@@ -36,6 +37,12 @@ struct stream_ops {
         void (*finish)(struct stream *);
         void (*close)(struct stream *);
         void (*free)(struct stream *); /* releases everything, callbacks never come again */
+        /* For stream_write_file(). Ends the stream with this reason; NULL: the kind takes no files.
+         */
+        void (*fail)(struct stream *, const struct error *why);
+        /* The socket below, when what is written leaves there as it is; else -1. NULL: never. */
+        int (*bare_fd)(struct stream *);
+        void (*await)(struct stream *); /* bare_fd() is full: stream_has_room() when it is not */
 };
 
 struct stream {
@@ -46,8 +53,10 @@ struct stream {
         size_t queued_bytes; /* written, not yet taken by the kernel: see stream_queued() */
         uint64_t sent_bytes; /* taken by the kernel since the beginning: see stream_sent() */
         const struct stream *carrier; /* TLS: the stream below, whose numbers count */
+        struct stream_files *files;   /* a file and what was written behind it, or NULL */
+        uint64_t file_bytes;          /* in there */
         uint32_t high_bytes;          /* "full" above; default STREAM_HIGH_BYTES */
-        bool is_full, is_paused, has_ended;
+        bool is_full, is_paused, is_finishing, has_ended;
 };
 
 enum { STREAM_HIGH_BYTES = 256 * 1024, STREAM_READ_BYTES = 64 * 1024 };
@@ -64,10 +73,15 @@ void stream_set_sink(struct stream *s, const struct stream_sink *, void *arg);
  * on_room), -1 = dead. */
 int stream_write(struct stream *s, struct chunk *c, struct error *err);
 int stream_write_bytes(struct stream *s, const void *data, size_t len, struct error *err);
+/* A part of a file, behind what is queued; takes the descriptor, whatever it returns (as above). A
+ * plain socket gets it by sendfile(2), anything else in pieces of bounded size. Reading the disk
+ * never blocks the loop. The whole part counts as queued: stream_queued() goes down as it leaves,
+ * on_room follows. A file that is shorter than promised ends the stream with an error. */
+int stream_write_file(struct stream *s, int fd, uint64_t offset, uint64_t len, struct error *err);
 /* Bytes written and not yet taken by the kernel, now. */
 static inline size_t stream_queued(const struct stream *s)
 {
-        return s->carrier ? stream_queued(s->carrier) : s->queued_bytes;
+        return s->file_bytes + (s->carrier ? stream_queued(s->carrier) : s->queued_bytes);
 }
 /* Has the other side taken anything since the last look? */
 static inline uint64_t stream_sent(const struct stream *s)

@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "io/chunkq.h"
 #include "io/loop_impl.h"
-#include "io/stream.h"
+#include "io/stream_impl.h"
 #include "io/watch.h"
 
 enum { IOV_BATCH = 32 };
@@ -51,31 +51,40 @@ static void set_watch(struct fd_stream *f)
 
 static void shut(struct fd_stream *f)
 {
+        _cleanup_close_ int fd = -1;
+
         f->watch = watch_free(f->watch);
-        if (f->fd >= 0)
-                (void) close(f->fd);
-        f->fd = -1;
+        fd = stream_files_drop(&f->s, TAKE_FD(f->fd));
         chunkq_done(&f->queue);
         f->s.queued_bytes = 0;
         task_cancel(&f->flush);
 }
 
 /* The one way out: nothing more is read or written, on_end follows at the end of the iteration. */
-static void end(struct fd_stream *f, int why, const char *doing)
+static void end_for(struct fd_stream *f, const struct error *why)
 {
         if (f->s.has_ended)
                 return;
         f->s.has_ended = true;
+        if (why) {
+                f->why = NEW(struct error);
+                *f->why = *why;
+        }
+        shut(f);
+        loop_defer(f->s.loop, &f->end);
+}
+
+static void end(struct fd_stream *f, int why, const char *doing)
+{
+        struct error err;
+
         if (f->lost) {
                 why = f->lost;
                 doing = "write";
         }
-        if (why) {
-                f->why = NEW(struct error);
-                (void) error_set(f->why, ERR_UPSTREAM, why, "%s", doing);
-        }
-        shut(f);
-        loop_defer(f->s.loop, &f->end);
+        if (why)
+                (void) error_set(&err, ERR_UPSTREAM, why, "%s", doing);
+        end_for(f, why ? &err : NULL);
 }
 
 static void run_end(struct task *t)
@@ -93,8 +102,8 @@ static ssize_t write_some(struct fd_stream *f)
         struct msghdr msg = { .msg_iov = iov };
 
         msg.msg_iovlen = chunkq_iov(&f->queue, iov, IOV_BATCH);
-        if (f->is_socket)
-                return sendmsg(f->fd, &msg, MSG_NOSIGNAL);
+        if (f->is_socket) /* a head need not travel alone when its file follows */
+                return sendmsg(f->fd, &msg, MSG_NOSIGNAL | (f->s.files ? MSG_MORE : 0));
         return writev(f->fd, iov, (int) msg.msg_iovlen);
 }
 
@@ -108,25 +117,20 @@ static void finish_now(struct fd_stream *f)
         end(f, 0, NULL);
 }
 
-static void tell_room(struct fd_stream *f)
+static bool is_gone(int why)
 {
-        if (!f->s.is_full || f->queue.bytes > f->s.high_bytes / 4)
-                return;
-        f->s.is_full = false;
-        if (f->s.sink && f->s.sink->on_room)
-                f->s.sink->on_room(f->s.arg);
+        return why == EPIPE || why == ECONNRESET;
 }
 
 /* Who stops reading may have said why before ("413", then close): that is read to its end first. */
 static void write_failed(struct fd_stream *f, int why)
 {
-        bool is_gone = why == EPIPE || why == ECONNRESET;
-
         f->lost = why;
-        if (!f->is_socket || !wants_data(f) || !is_gone) {
+        if (!f->is_socket || !wants_data(f) || !is_gone(why)) {
                 end(f, why, "write");
                 return;
         }
+        (void) stream_files_drop(&f->s, -1); /* no slice of it uses the socket now */
         chunkq_done(&f->queue);
         f->s.queued_bytes = 0;
         set_watch(f);
@@ -155,8 +159,8 @@ static void flush(struct fd_stream *f)
         set_watch(f);
         if (!f->queue.bytes && f->is_finishing)
                 finish_now(f);
-        else
-                tell_room(f);
+        else if (f->queue.bytes <= f->s.high_bytes / 4)
+                stream_has_room(&f->s);
 }
 
 static void run_flush(struct task *t)
@@ -193,7 +197,7 @@ static void on_ready(void *arg, int events)
 {
         struct fd_stream *f = arg;
 
-        if ((events & WATCH_WRITE) && f->queue.bytes)
+        if ((events & WATCH_WRITE) && (f->queue.bytes || f->s.files))
                 flush(f);
         if (f->s.has_ended)
                 return;
@@ -252,6 +256,25 @@ static void fd_free(struct stream *s)
         loop_free_later(s->loop, f);
 }
 
+static void fd_fail(struct stream *s, const struct error *why)
+{
+        if (is_gone(why->sys))
+                write_failed(of(s), why->sys);
+        else
+                end_for(of(s), why);
+}
+
+static int fd_bare(struct stream *s)
+{
+        return of(s)->is_socket ? of(s)->fd : -1;
+}
+
+static void fd_await(struct stream *s)
+{
+        of(s)->is_blocked = true;
+        set_watch(of(s));
+}
+
 static const struct stream_ops fd_ops = {
         .name = "stream",
         .write = fd_write,
@@ -259,6 +282,9 @@ static const struct stream_ops fd_ops = {
         .finish = fd_finish,
         .close = fd_close,
         .free = fd_free,
+        .fail = fd_fail,
+        .bare_fd = fd_bare,
+        .await = fd_await,
 };
 
 int stream_open_fd(struct loop *l, int fd, const struct stream_sink *sink, void *arg,

@@ -4,13 +4,14 @@
 #include "base/alloc.h"
 #include "io/chunkq.h"
 #include "io/loop.h"
-#include "io/stream.h"
+#include "io/stream_impl.h"
 
 struct pair_end {
         struct stream s;
         struct pair_end *peer; /* NULL once the other side is gone */
         struct chunkq queue;   /* on its way to the peer */
         struct task pump, eof, end;
+        struct error *why;
         bool is_finished, saw_eof;
 };
 
@@ -24,6 +25,7 @@ static void end(struct pair_end *p)
         if (p->s.has_ended)
                 return;
         p->s.has_ended = true;
+        (void) stream_files_drop(&p->s, -1);
         loop_defer(p->s.loop, &p->end);
 }
 
@@ -61,11 +63,8 @@ static void run_pump(struct task *t)
         }
         if (p->s.has_ended)
                 return; /* on_data freed or closed this end as well */
-        if (p->s.is_full && p->queue.bytes <= p->s.high_bytes / 4) {
-                p->s.is_full = false;
-                if (p->s.sink && p->s.sink->on_room)
-                        p->s.sink->on_room(p->s.arg);
-        }
+        if (p->queue.bytes <= p->s.high_bytes / 4)
+                stream_has_room(&p->s);
         if (p->is_finished && !p->queue.bytes && p->peer)
                 loop_defer(p->s.loop, &p->peer->eof);
 }
@@ -73,9 +72,10 @@ static void run_pump(struct task *t)
 static void run_end(struct task *t)
 {
         struct pair_end *p = CONTAINER_OF(t, struct pair_end, end);
+        _cleanup_free_ struct error *why = TAKE_PTR(p->why);
 
         if (p->s.sink && p->s.sink->on_end)
-                p->s.sink->on_end(p->s.arg, NULL);
+                p->s.sink->on_end(p->s.arg, why);
 }
 
 static int pair_write(struct stream *s, struct chunk *c, struct error *err)
@@ -122,11 +122,20 @@ static void pair_close(struct stream *s)
         end(of(s));
 }
 
+static void pair_fail(struct stream *s, const struct error *why)
+{
+        of(s)->why = NEW(struct error);
+        *of(s)->why = *why;
+        pair_close(s);
+}
+
 static void pair_free(struct stream *s)
 {
         s->has_ended = true;
+        (void) stream_files_drop(s, -1);
         leave(of(s));
         task_cancel(&of(s)->end);
+        free(of(s)->why);
         loop_free_later(s->loop, of(s));
 }
 
@@ -137,6 +146,7 @@ static const struct stream_ops pair_ops = {
         .finish = pair_finish,
         .close = pair_close,
         .free = pair_free,
+        .fail = pair_fail,
 };
 
 void stream_pair(struct loop *l, struct stream *ret[2])

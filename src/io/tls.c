@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "io/chunkq.h"
 #include "io/loop.h"
+#include "io/stream_impl.h"
 
 enum { RECORD_BYTES = 16 * 1024 };
 
@@ -51,6 +52,7 @@ static void end(struct tls_stream *t, const struct error *why)
         if (t->s.has_ended)
                 return;
         t->s.has_ended = true;
+        (void) stream_files_drop(&t->s, -1);
         if (why) {
                 t->why = NEW(struct error);
                 *t->why = *why;
@@ -105,9 +107,8 @@ static int encrypt(struct tls_stream *t, const char *data, size_t len, struct er
 static void tell_room(struct tls_stream *t)
 {
         t->s.queued_bytes = t->inner->queued_bytes;
-        t->s.is_full = t->inner->is_full;
-        if (!t->s.is_full && t->s.sink && t->s.sink->on_room)
-                t->s.sink->on_room(t->s.arg);
+        if (!t->inner->is_full)
+                stream_has_room(&t->s);
 }
 
 static int send_held(struct tls_stream *t, struct error *err)
@@ -288,11 +289,17 @@ static void tls_close(struct stream *s)
         end(of(s), NULL);
 }
 
+static void tls_fail(struct stream *s, const struct error *why)
+{
+        end(of(s), why);
+}
+
 static void tls_stream_free(struct stream *s)
 {
         struct tls_stream *t = of(s);
 
         s->has_ended = true;
+        (void) stream_files_drop(s, -1);
         s->carrier = NULL;
         t->inner = stream_free(t->inner);
         chunkq_done(&t->held);
@@ -310,6 +317,7 @@ static const struct stream_ops tls_ops = {
         .finish = tls_finish,
         .close = tls_close,
         .free = tls_stream_free,
+        .fail = tls_fail,
 };
 
 static int set_side(struct tls *ctx, struct tls_stream *t, const char *host, struct error *err)

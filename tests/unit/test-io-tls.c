@@ -4,6 +4,7 @@
 #include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -242,6 +243,86 @@ TEST(tls_finish_sends_the_rest_and_is_an_eof_for_the_other_side)
         EXPECT(loop_run_until(b.loop, &b.client.has_got, PATIENCE_MS));
         EXPECT_STR(b.client.got.data, "answer");
         EXPECT_INT(b.client.ends + b.server.ends, 0);
+        bed_close(&b);
+}
+
+/* n blocks, as write_block() makes them. */
+static int make_file(int n)
+{
+        int fd = memfd_create("unit", MFD_CLOEXEC);
+        char block[BLOCK];
+
+        EXPECT(fd >= 0);
+        for (int i = 0; i < n; i++) {
+                memset(block, 'a' + i % 26, sizeof(block));
+                EXPECT_INT(write(fd, block, sizeof(block)), sizeof(block));
+        }
+        return fd;
+}
+
+TEST(tls_sends_a_file_in_its_place_also_before_the_handshake)
+{
+        struct bed b;
+        size_t whole = (size_t) 60 * BLOCK;
+
+        bed_open_sockets(&b);
+        EXPECT(write_block(b.server.s, 0) >= 0);
+        EXPECT_INT(stream_write_file(b.server.s, make_file(60), BLOCK, 58 * BLOCK, NULL), 0);
+        EXPECT_INT(stream_queued(b.server.s), 58 * BLOCK); /* the block waits for its key */
+        EXPECT_INT(write_block(b.server.s, 59), 0);
+        stream_finish(b.server.s);
+        EXPECT_INT(write_block(b.server.s, 60), -1);
+        wait_bytes(&b, &b.client, whole / 2);
+        EXPECT(stream_sent(b.server.s) > 0);
+        EXPECT(loop_run_until(b.loop, &b.client.has_eof, PATIENCE_MS));
+        expect_blocks(&b.client.got, 60);
+        EXPECT_INT(b.client.ends + b.server.ends, 0);
+        bed_close(&b);
+}
+
+TEST(tls_file_waits_for_a_reader_that_pauses_and_goes_on_with_it)
+{
+        struct bed b;
+        size_t whole = (size_t) 100 * BLOCK;
+
+        bed_open_sockets(&b);
+        b.client.pauses = true;
+        EXPECT_INT(stream_write_file(b.server.s, make_file(100), 0, whole, NULL), 0);
+        EXPECT(loop_run_until(b.loop, &b.client.has_got, PATIENCE_MS));
+        turns(&b, 500);
+        EXPECT(stream_queued(b.server.s) > whole / 2);
+        EXPECT(stream_queued(b.server.s->carrier) < 1024 * 1024);
+        EXPECT_INT(b.server.rooms, 0);
+        b.client.pauses = false;
+        stream_pause(b.client.s, false);
+        wait_bytes(&b, &b.client, whole);
+        expect_blocks(&b.client.got, 100);
+        EXPECT_INT(b.server.rooms, 1);
+        EXPECT_INT(stream_write_bytes(b.server.s, "on", 2, NULL), 1);
+        wait_bytes(&b, &b.client, whole + 2);
+        bed_close(&b);
+}
+
+TEST(tls_file_that_is_shorter_than_promised_breaks_the_stream)
+{
+        struct bed b;
+
+        bed_open_sockets(&b);
+        EXPECT_INT(stream_write_file(b.server.s, make_file(3), 0, 3 * BLOCK + 1, NULL), 1);
+        EXPECT(loop_run_until(b.loop, &b.server.is_over, PATIENCE_MS));
+        EXPECT(strstr(b.server.why.msg, "shorter"));
+        wait_bytes(&b, &b.client, (size_t) 3 * BLOCK);
+        bed_close(&b);
+}
+
+TEST(tls_stream_freed_while_its_file_is_being_read_leaves_nothing_behind)
+{
+        struct bed b;
+
+        bed_open_sockets(&b);
+        EXPECT_INT(stream_write_file(b.server.s, make_file(50), 0, 50 * BLOCK, NULL), 0);
+        b.server.s = stream_free(b.server.s);
+        EXPECT(loop_run_until(b.loop, &b.client.is_over, PATIENCE_MS));
         bed_close(&b);
 }
 
