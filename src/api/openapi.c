@@ -1,6 +1,7 @@
 /* OpenAPI 3.1, printed from the route rows: what is served is what is routed. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "api/api.h"
 #include "base/alloc.h"
@@ -32,13 +33,12 @@ static void put_tag(struct jw *w, const char *path)
         jw_end(w);
 }
 
-static void put_operation_id(struct jw *w, const struct route *row)
+static void put_operation_id(struct jw *w, const struct route *row, const char *verb)
 {
         struct buf b = { 0 };
         bool is_up = true;
 
-        for (const char *p = row->method; *p; p++)
-                buf_putc(&b, (char) (*p | 0x20));
+        buf_puts(&b, verb);
         for (const char *p = row->path; *p; p++) {
                 if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
                       (*p >= '0' && *p <= '9'))) {
@@ -127,19 +127,15 @@ static void put_responses(struct jw *w, const struct route *row)
         jw_end(w);
 }
 
-static void put_operation(struct jw *w, const struct route *row)
+static void put_operation(struct jw *w, const struct route *row, const char *verb)
 {
-        struct buf method = { 0 };
-
-        for (const char *p = row->method; *p; p++)
-                buf_putc(&method, (char) (*p | 0x20));
-        jw_obj(w, method.data);
-        buf_done(&method);
-        put_operation_id(w, row);
+        jw_obj(w, verb);
+        put_operation_id(w, row, verb);
         put_tag(w, row->path);
         jw_str(w, "summary", row->doc);
         put_parameters(w, row);
-        put_body(w, row);
+        if (!route_is_any(row) || strchr(verb, 'p')) /* post, put and patch have one */
+                put_body(w, row);
         put_responses(w, row);
         if (row->flags & R_OPEN) {
                 jw_arr(w, "security");
@@ -147,9 +143,38 @@ static void put_operation(struct jw *w, const struct route *row)
         }
         if (row->flags & R_WS)
                 jw_bool(w, "x-websocket", true);
+        if (route_is_any(row))
+                jw_bool(w, "x-any-method", true);
         if (row->cli)
                 jw_str(w, "x-cli", row->cli);
         jw_end(w);
+}
+
+static bool has_row(const struct router *r, const char *path, const char *verb)
+{
+        const struct route *row;
+
+        for (size_t i = 0; (row = router_row(r, i)); i++)
+                if (strcmp(row->path, path) == 0 && strcasecmp(row->method, verb) == 0)
+                        return true;
+        return false;
+}
+
+/* A row "*" is shown as the methods that people use, where the path has no row of its own. */
+static void put_row(struct jw *w, const struct router *r, const struct route *row)
+{
+        static const char *const any[] = { "get", "post", "put", "patch", "delete" };
+        struct buf verb = { 0 };
+
+        for (size_t i = 0; route_is_any(row) && i < ARRAY_LEN(any); i++)
+                if (!has_row(r, row->path, any[i]))
+                        put_operation(w, row, any[i]);
+        if (route_is_any(row))
+                return;
+        for (const char *p = row->method; *p; p++)
+                buf_putc(&verb, (char) (*p | 0x20));
+        put_operation(w, row, verb.data);
+        buf_done(&verb);
 }
 
 /* Rows of one path stand together, at the place of the first. */
@@ -169,7 +194,7 @@ static void put_paths(struct jw *w, const struct router *r)
                 jw_obj(w, path);
                 for (size_t k = i; (other = router_row(r, k)); k++)
                         if (strcmp(other->path, row->path) == 0)
-                                put_operation(w, other);
+                                put_row(w, r, other);
                 jw_end(w);
         }
         jw_end(w);

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "http/conn.h"
+#include "http/cors.h"
 #include "http/req.h"
 #include "json/json.h"
 
@@ -111,7 +112,13 @@ static int split_target(struct req *r, struct error *err)
         return 0;
 }
 
-static unsigned scope_needed(const struct req *r)
+/* A row that answers everything may also be asked to leave HTTP. */
+static bool is_upgrade(struct req *r)
+{
+        return r->match.row && route_is_any(r->match.row) && req_header(r, "upgrade");
+}
+
+static unsigned scope_needed(struct req *r)
 {
         const struct route *row = r->match.row;
         bool reads = strcmp(r->method, "GET") == 0 || r->is_head || (row->flags & R_READ);
@@ -119,14 +126,14 @@ static unsigned scope_needed(const struct req *r)
         if (row->flags & R_ADMIN)
                 return SCOPE_ADMIN;
         /* A WebSocket carries input: it writes, although it begins with GET. */
-        return reads && !(row->flags & R_WS) ? SCOPE_READ : SCOPE_WRITE;
+        return reads && !(row->flags & R_WS) && !is_upgrade(r) ? SCOPE_READ : SCOPE_WRITE;
 }
 
 static int check_auth(struct req *r, struct error *err)
 {
         const struct http_policy *p = &r->srv->spec.policy;
         const struct route *row = r->match.row;
-        bool is_ws = row && (row->flags & R_WS) && req_header(r, "upgrade");
+        bool is_ws = is_upgrade(r) || (row && (row->flags & R_WS) && req_header(r, "upgrade"));
 
         r->scopes = SCOPE_READ | SCOPE_WRITE | SCOPE_ADMIN;
         if (!p->authenticate || !r->match.needs_auth || (row && (row->flags & R_OPEN)))
@@ -239,9 +246,24 @@ static int check_expect(struct req *r, struct error *err)
         return 0;
 }
 
-static bool is_preflight(const struct req *r)
+/* The browser's own question before a request; it has no token. */
+static bool is_cors_question(struct req *r)
 {
-        return strcmp(r->method, "OPTIONS") == 0 && !(r->match.row);
+        const struct cors *c = r->srv->spec.policy.cors;
+
+        return c && c->origins && c->origins[0] && req_header(r, "origin") &&
+               req_header(r, "access-control-request-method");
+}
+
+/* OPTIONS is answered for every path, known or not, unless a row takes it. */
+static bool is_preflight(struct req *r)
+{
+        struct route_match m;
+
+        if (strcmp(r->method, "OPTIONS") != 0)
+                return false;
+        router_find(r->srv->spec.router, SLICE(r->method), r->path, &m);
+        return !m.row || is_cors_question(r);
 }
 
 static int decode_params(struct req *r, struct error *err)

@@ -10,10 +10,13 @@
 
 enum { METHODS_PER_PATH = 8 };
 
+#define ANY_ALLOW "GET,HEAD,POST,PUT,PATCH,DELETE,OPTIONS" /* of a row "*", for people to read */
+
 /* One path with its methods. */
 struct entry {
         const char *path;
         const struct route *rows[METHODS_PER_PATH];
+        const struct route *any; /* of them: "*" */
         size_t n_rows;
         char *allow;
         bool needs_auth, is_host;
@@ -59,6 +62,11 @@ static void add_allow(struct entry *e, const char *method)
 {
         struct buf b = { 0 };
 
+        if (e->any || method[0] == '*') {
+                free(e->allow);
+                e->allow = xstrdup(ANY_ALLOW);
+                return;
+        }
         if (e->allow)
                 buf_printf(&b, "%s,", e->allow);
         buf_puts(&b, method);
@@ -117,6 +125,8 @@ static void add_row(struct router *r, const struct route *row)
                 if (strcmp(e->rows[i]->method, row->method) == 0)
                         broken(row, "this row is there twice");
         e->rows[e->n_rows++] = row;
+        if (route_is_any(row))
+                e->any = row;
         e->needs_auth |= !(row->flags & R_OPEN);
         e->is_host |= (row->flags & R_HOST) != 0;
         add_allow(e, row->method);
@@ -209,6 +219,8 @@ void router_find(const struct router *r, struct slice method, struct slice path,
         for (size_t i = 0; i < e->n_rows; i++)
                 if (slice_eq(method, e->rows[i]->method))
                         ret->row = e->rows[i];
+        if (!ret->row)
+                ret->row = e->any;
 }
 
 const struct route *router_row(const struct router *r, size_t i)

@@ -25,7 +25,8 @@ enum {
 };
 
 struct route {
-        const char *method; /* "GET" also answers HEAD; NULL ends the table */
+        const char *method; /* "GET" also answers HEAD; "*" answers what no other row of the path
+                             * does, methods nobody knows included; NULL ends the table */
         const char *path;   /* "/v1/things/{id}"; a last "{name*}" takes the rest */
         int (*fn)(struct req *, struct error *); /* -1: err becomes the problem body */
         uint32_t flags;
@@ -55,5 +56,9 @@ void router_find(const struct router *r, struct slice method, struct slice path,
                  struct route_match *ret);
 /* Walks all rows in table order. */
 const struct route *router_row(const struct router *r, size_t i); /* NULL past the end */
+static inline bool route_is_any(const struct route *row)
+{
+        return row->method[0] == '*';
+}
 /* The name of parameter i of a row: "/v1/{a}/{b}", 1 → "b". */
 struct slice route_param_name(const struct route *row, size_t i);

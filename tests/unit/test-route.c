@@ -20,6 +20,9 @@ static const struct route rows[] = {
         { "PUT", "/open", nothing, .doc = "not open" },
         { "GET", "/host", nothing, R_HOST, .doc = "of the host" },
         { "GET", "/files/{path*}", nothing, R_OPEN, .doc = "the rest" },
+        { "*", "/any/{rest*}", nothing, .doc = "whatever" },
+        { "*", "/mixed", nothing, .doc = "whatever else" },
+        { "GET", "/mixed", nothing, .doc = "its own" },
         { "GET", "/{a}/{b}/{c}/{d}/{e}/{f}", nothing, .doc = "as many as there can be" },
         { 0 },
 };
@@ -131,6 +134,25 @@ TEST(router_answers_head_with_get_and_lists_methods_in_table_order)
         expect_doc(r, "BREW", "/v1/things/x", "none");
         expect_doc(r, "get", "/v1/things", "none");
         EXPECT(!find(r, "GET", "/nowhere").allow);
+        router_free(r);
+}
+
+TEST(router_row_of_any_method_answers_what_no_other_does)
+{
+        static const char *const methods[] = { "GET",    "HEAD",    "POST",     "PUT", "PATCH",
+                                               "DELETE", "OPTIONS", "PROPFIND", "get", "*" };
+        struct router *r = make();
+
+        for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+                expect_doc(r, methods[i], "/any/a/b", "whatever");
+        EXPECT_STR(find(r, "GET", "/any/").allow, "GET,HEAD,POST,PUT,PATCH,DELETE,OPTIONS");
+        expect_doc(r, "GET", "/any", "none");
+        expect_doc(r, "GET", "/mixed", "its own");
+        expect_doc(r, "HEAD", "/mixed", "its own");
+        expect_doc(r, "POST", "/mixed", "whatever else");
+        EXPECT_STR(find(r, "GET", "/mixed").allow, "GET,HEAD,POST,PUT,PATCH,DELETE,OPTIONS");
+        EXPECT(route_is_any(find(r, "PUT", "/mixed").row));
+        EXPECT(!route_is_any(find(r, "GET", "/mixed").row));
         router_free(r);
 }
 
