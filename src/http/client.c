@@ -1,5 +1,6 @@
 #include "http/client.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,10 +15,10 @@
 
 enum { CONNECT_MS = 5000, HEAD_MS = 30000 };
 
-/* DIALING → HEAD (request goes out, answer is awaited) → BODY → OVER (on_end was called, or the
- * owner freed the call). Body pieces written before the connection stands are kept in `out` behind
- * the request's head and leave with it. */
-enum call_state { CALL_DIALING, CALL_HEAD, CALL_BODY, CALL_OVER };
+/* DIALING → HEAD (request goes out, answer is awaited) → BODY, or TUNNEL after a 101 → OVER (on_end
+ * was called, or the owner freed the call). Body pieces written before the connection stands are
+ * kept in `out` behind the request's head and leave with it. */
+enum call_state { CALL_DIALING, CALL_HEAD, CALL_BODY, CALL_TUNNEL, CALL_OVER };
 
 struct http_call {
         struct loop *loop;
@@ -27,6 +28,8 @@ struct http_call {
         char *label; /* for errors: method and address without the query, which may hold a secret */
         struct tls *tls;
         struct dial *dial;
+        char *fallback_host;   /* not tried yet, or NULL */
+        struct error *refusal; /* of the first host, while the other one is tried */
         struct stream *stream;
         struct response response;
         struct timer timer; /* head or idle */
@@ -34,9 +37,9 @@ struct http_call {
         struct buf out;
         struct chunk *body;
         enum call_state state;
-        uint32_t head_ms, idle_ms;
+        uint32_t connect_ms, head_ms, idle_ms;
         uint64_t sent_bytes; /* at the last look: has the request made progress? */
-        bool is_chunked, is_paused, wants_room, has_finished;
+        bool is_chunked, is_paused, wants_room, has_finished, wants_upgrade;
 };
 
 /* Everything but the memory of the call itself. */
@@ -92,14 +95,44 @@ static void got_body(void *arg, const char *data, size_t len)
 
 static const struct response_cb response_events = { got_head, got_body };
 
+/* The parser of answers stops at every 101, with its headers read; who asked for it goes on. */
+static bool has_switched(const struct http_call *c)
+{
+        const struct response *r = &c->response;
+
+        return c->wants_upgrade && r->fault.kind == ERR_UPSTREAM && !r->has_head &&
+               r->parser.status_code == 101;
+}
+
+static void start_tunnel(struct http_call *c, struct slice early)
+{
+        timer_stop(&c->timer);
+        c->state = CALL_TUNNEL;
+        c->has_finished = false;
+        c->cb->on_head(c->arg, 101);
+        if (c->state == CALL_TUNNEL && early.len)
+                c->cb->on_data(c->arg, early.at, early.len);
+}
+
 static void on_data(void *arg, const char *data, size_t len)
 {
         struct http_call *c = arg;
         struct error err;
-        int r = response_feed(&c->response, data, len, &err);
+        int r;
 
+        if (c->state == CALL_TUNNEL) {
+                c->cb->on_data(c->arg, data, len);
+                return;
+        }
+        r = response_feed(&c->response, data, len, &err);
         if (c->state == CALL_OVER)
                 return;
+        if (r < 0 && has_switched(c)) {
+                const char *end = llhttp_get_error_pos(&c->response.parser);
+
+                start_tunnel(c, (struct slice) { end, len - (size_t) (end - data) });
+                return;
+        }
         if (r)
                 finish(c, r < 0 ? &err : NULL);
         else if (c->state == CALL_BODY)
@@ -119,7 +152,7 @@ static void on_end(void *arg, const struct error *why)
         struct http_call *c = arg;
         struct error err;
 
-        if (!why && response_finish(&c->response, &err) < 0)
+        if (!why && c->state != CALL_TUNNEL && response_finish(&c->response, &err) < 0)
                 why = &err;
         finish(c, why);
 }
@@ -174,6 +207,29 @@ static void send_request(struct http_call *c)
         c->sent_bytes = stream_sent(c->stream);
 }
 
+static void connected(void *arg, int fd, const struct error *why);
+
+static void dial(struct http_call *c, const char *host)
+{
+        c->dial = c->url.unix_path
+                          ? dial_unix(c->loop, c->url.unix_path, (int) c->connect_ms, connected, c)
+                          : dial_tcp(c->loop, host, c->url.port, (int) c->connect_ms, connected, c);
+}
+
+/* Nobody there: is somebody at the other address? If not, the first reason is the better one. */
+static void not_connected(struct http_call *c, const struct error *why)
+{
+        _cleanup_free_ char *host = TAKE_PTR(c->fallback_host);
+
+        if (!host || why->sys != ECONNREFUSED) {
+                finish(c, c->refusal ? c->refusal : why);
+                return;
+        }
+        c->refusal = NEW(struct error);
+        *c->refusal = *why;
+        dial(c, host);
+}
+
 static void connected(void *arg, int fd, const struct error *why)
 {
         struct http_call *c = arg;
@@ -181,7 +237,7 @@ static void connected(void *arg, int fd, const struct error *why)
 
         c->dial = NULL;
         if (fd < 0) {
-                finish(c, why);
+                not_connected(c, why);
                 return;
         }
         if (open_stream(c, fd, &err) < 0) {
@@ -290,7 +346,24 @@ static int put_request(struct http_call *c, const struct http_call_spec *spec, s
         if (!given.agent)
                 buf_puts(&c->out, "user-agent: sandbox-agent/" SA_VERSION "\r\n");
         put_framing(c, spec, &given);
-        buf_puts(&c->out, "connection: close\r\n\r\n");
+        if (spec->upgrade)
+                buf_printf(&c->out, "connection: upgrade\r\nupgrade: %s\r\n\r\n", spec->upgrade);
+        else
+                buf_puts(&c->out, "connection: close\r\n\r\n");
+        return 0;
+}
+
+/* What could end the request line early has no place in it. */
+static int set_target(struct http_call *c, const char *target, struct error *err)
+{
+        if (*target != '/')
+                return error_set(err, ERR_INVALID, 0, "the target must begin with '/'");
+        for (const char *p = target; *p; p++)
+                if ((unsigned char) *p <= 0x20 || *p == 0x7f)
+                        return error_set(err, ERR_INVALID, 0,
+                                         "the target contains a blank or a control character");
+        free(c->url.target);
+        c->url.target = xstrdup(target);
         return 0;
 }
 
@@ -300,6 +373,8 @@ static void call_destroy(struct http_call *c)
         url_done(&c->url);
         buf_done(&c->out);
         chunk_unref(c->body);
+        free(c->fallback_host);
+        free(c->refusal);
         free(c->label);
         free(c);
 }
@@ -316,6 +391,10 @@ static int prepare(struct http_call *c, const struct http_call_spec *spec, struc
         c->label = xasprintf("%s %s", spec->method, c->url.label);
         if (c->url.is_tls && !spec->tls)
                 return error_set(err, ERR_INVALID, 0, "%s: no certificates were loaded", c->label);
+        if (spec->upgrade && (!*spec->upgrade || !is_field_text(SLICE(spec->upgrade))))
+                return error_set(err, ERR_INVALID, 0, "%s: the upgrade is malformed", c->label);
+        if (spec->target && set_target(c, spec->target, err) < 0)
+                return error_wrap(err, "%s", c->label);
         if (put_request(c, spec, err) < 0)
                 return error_wrap(err, "%s", c->label);
         return 0;
@@ -325,16 +404,17 @@ int http_call_new(struct loop *l, const struct http_call_spec *spec, const struc
                   void *arg, struct http_call **ret, struct error *err)
 {
         struct http_call *c = NEW(struct http_call);
-        int connect_ms = spec->connect_ms ? (int) spec->connect_ms : CONNECT_MS;
 
         *c = (struct http_call) {
                 .loop = l,
                 .cb = cb,
                 .arg = arg,
                 .tls = spec->tls,
+                .connect_ms = spec->connect_ms ? spec->connect_ms : CONNECT_MS,
                 .head_ms = spec->head_ms ? spec->head_ms : HEAD_MS,
                 .idle_ms = spec->idle_ms,
                 .has_finished = !spec->stream_body,
+                .wants_upgrade = spec->upgrade != NULL,
         };
         timer_init(&c->timer, l, on_timer);
         task_init(&c->reap, run_reap);
@@ -345,9 +425,8 @@ int http_call_new(struct loop *l, const struct http_call_spec *spec, const struc
                 return -1;
         }
         c->body = spec->body ? chunk_ref(spec->body) : NULL;
-        c->dial = c->url.unix_path
-                          ? dial_unix(l, c->url.unix_path, connect_ms, connected, c)
-                          : dial_tcp(l, c->url.host, c->url.port, connect_ms, connected, c);
+        c->fallback_host = spec->fallback_host ? xstrdup(spec->fallback_host) : NULL;
+        dial(c, c->url.host);
         *ret = c;
         return 0;
 }
@@ -355,6 +434,24 @@ int http_call_new(struct loop *l, const struct http_call_spec *spec, const struc
 const char *http_call_header(const struct http_call *c, const char *lower_name)
 {
         return response_header(&c->response, lower_name);
+}
+
+const char *http_call_next_header(const struct http_call *c, size_t *at, const char **ret_value)
+{
+        const struct buf *all = &c->response.headers;
+        const char *name;
+
+        if (*at >= all->len)
+                return NULL;
+        name = all->data + *at;
+        *ret_value = name + strlen(name) + 1;
+        *at = (size_t) (*ret_value + strlen(*ret_value) + 1 - all->data);
+        return name;
+}
+
+uint64_t http_call_sent(const struct http_call *c)
+{
+        return c->stream ? stream_sent(c->stream) : 0;
 }
 
 /* Before the connection stands everything goes behind the request's head. */
@@ -398,6 +495,8 @@ void http_call_finish(struct http_call *c)
         if (c->state == CALL_OVER || c->has_finished)
                 return;
         c->has_finished = true;
+        if (c->state == CALL_TUNNEL)
+                stream_finish(c->stream);
         if (!c->is_chunked)
                 return;
         if (c->state == CALL_DIALING)
