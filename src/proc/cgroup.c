@@ -76,8 +76,10 @@ static void walk(int at, int depth, void (*fn)(int at, void *arg), void *arg)
 }
 
 struct census {
-        int sig; /* 0 = only count */
+        bool (*fn)(void *arg, pid_t pid);
+        void *arg;
         size_t n;
+        bool is_over;
 };
 
 static FILE *open_text(int at, const char *file)
@@ -92,27 +94,38 @@ static FILE *open_text(int at, const char *file)
 
 static void count_here(int at, void *arg)
 {
-        FILE *f = open_text(at, "cgroup.procs");
         struct census *c = arg;
+        FILE *f = c->is_over ? NULL : open_text(at, "cgroup.procs");
         char line[32];
 
-        while (f && fgets(line, sizeof(line), f)) {
+        while (f && !c->is_over && fgets(line, sizeof(line), f)) {
                 long pid = strtol(line, NULL, 10);
 
                 c->n++;
-                if (c->sig && pid > 0) /* 0: a process of another pid namespace */
-                        (void) kill((pid_t) pid, c->sig);
+                if (c->fn && pid > 0) /* 0: a process of another pid namespace */
+                        c->is_over = !c->fn(c->arg, (pid_t) pid);
         }
         if (f)
                 (void) fclose(f);
 }
 
-static size_t census_at(int at, int sig)
+static size_t census_at(int at, bool (*fn)(void *arg, pid_t pid), void *arg)
 {
-        struct census c = { .sig = sig };
+        struct census c = { .fn = fn, .arg = arg };
 
         walk(at, 0, count_here, &c);
         return c.n;
+}
+
+static bool send_to(void *arg, pid_t pid)
+{
+        (void) kill(pid, *(const int *) arg);
+        return true;
+}
+
+static void signal_at(int at, int sig)
+{
+        (void) census_at(at, send_to, &sig);
 }
 
 static bool empty_at(int at)
@@ -121,7 +134,7 @@ static bool empty_at(int at)
 
         if (read_at(at, "cgroup.events", text, sizeof(text)))
                 return strstr(text, "populated 0");
-        return census_at(at, 0) == 0;
+        return census_at(at, NULL, NULL) == 0;
 }
 
 /* Version 1 has no kill file. Where it is the freezer, nobody forks while we count heads. */
@@ -130,7 +143,7 @@ static void kill_at(int at)
         if (write_at(at, "cgroup.kill", "1") == 0)
                 return;
         (void) write_at(at, "freezer.state", "FROZEN");
-        (void) census_at(at, SIGKILL);
+        signal_at(at, SIGKILL);
         (void) write_at(at, "freezer.state", "THAWED");
 }
 
@@ -360,6 +373,26 @@ int cgroup_make(struct cgroup *g, unsigned id, struct error *err)
         return 0;
 }
 
+bool cgroup_spare(struct cgroup *g, unsigned id)
+{
+        struct stat st;
+
+        if (g->n_spare == CGROUP_SPARE_MAX ||
+            fstatat(g->base_fd, number(id).text, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+            st.st_nlink != 2) /* somebody made groups in it */
+                return false;
+        g->spare[g->n_spare++] = id;
+        return true;
+}
+
+bool cgroup_take_spare(struct cgroup *g, unsigned *ret_id)
+{
+        if (!g->n_spare)
+                return false;
+        *ret_id = g->spare[--g->n_spare];
+        return true;
+}
+
 int cgroup_open(struct cgroup *g, unsigned id)
 {
         return open_dir_at(g->base_fd, number(id).text);
@@ -400,12 +433,20 @@ int cgroup_enable(struct cgroup *g, const char *controller, struct error *err)
         return 0;
 }
 
+void cgroup_each(struct cgroup *g, unsigned id, bool (*fn)(void *arg, pid_t pid), void *arg)
+{
+        _cleanup_close_ int dir = cgroup_open(g, id);
+
+        if (dir >= 0)
+                (void) census_at(dir, fn, arg);
+}
+
 void cgroup_signal(struct cgroup *g, unsigned id, int sig)
 {
         _cleanup_close_ int dir = cgroup_open(g, id);
 
         if (dir >= 0)
-                (void) census_at(dir, sig);
+                signal_at(dir, sig);
 }
 
 void cgroup_kill(struct cgroup *g, unsigned id)

@@ -1,10 +1,10 @@
 #include "proc/child.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +13,7 @@
 #include "proc/impl.h"
 #include "proc/pty.h"
 #include "proc/spawn.h"
+#include "proc/stdio.h"
 
 enum { DRAIN_MS = 250, POLL_FIRST_US = 1000, POLL_MAX_US = 50 * 1000 };
 
@@ -103,8 +104,10 @@ static void settle(struct task *t)
                 return;
         if (is_ending && !settle_tree(c))
                 return;
-        if (!is_ending)
-                (void) scope_settle(&c->scope); /* usually nobody is left */
+        if (!is_ending && !scope_settle(&c->scope) && c->ends_with_leader) {
+                child_kill_now(c); /* usually nobody is left */
+                return;
+        }
         if (c->state != CHILD_EXITED && (is_dry(c) || c->is_drained))
                 finish(c);
         if (s->is_shutting)
@@ -157,14 +160,34 @@ static void on_drain_over(struct timer *t)
         loop_defer(c->sup->loop, &c->settle);
 }
 
+static uint64_t to_us(struct timeval tv)
+{
+        return (uint64_t) tv.tv_sec * 1000000 + (uint64_t) tv.tv_usec;
+}
+
+static void note_usage(struct child *c, const struct rusage *ru)
+{
+        uint64_t peak = (uint64_t) ru->ru_maxrss * 1024;
+
+        c->usage = (struct child_usage) {
+                .cpu_user_us = to_us(ru->ru_utime),
+                .cpu_system_us = to_us(ru->ru_stime),
+                .peak_rss_bytes = MAX(c->usage.peak_rss_bytes, peak),
+        };
+}
+
 void child_reap(struct child *c)
 {
         siginfo_t info = {};
+        struct rusage ru = {};
 
-        if (c->is_reaped || waitid(P_PIDFD, (id_t) c->pidfd, &info, WEXITED | WNOHANG) < 0 ||
+        /* The system call has one more argument than libc's function. */
+        if (c->is_reaped ||
+            syscall(SYS_waitid, P_PIDFD, c->pidfd, &info, WEXITED | WNOHANG, &ru) < 0 ||
             info.si_pid == 0)
                 return;
         c->is_reaped = true;
+        note_usage(c, &ru);
         c->code = info.si_code == CLD_EXITED ? info.si_status : -1;
         c->sig = info.si_code == CLD_EXITED ? 0 : info.si_status;
         c->watch = watch_free(c->watch);
@@ -183,76 +206,6 @@ static void on_pidfd(void *arg, int events)
 }
 
 /* ---- making one ---- */
-
-/* The descriptors of one child: its side goes into the plan, ours into the taps. */
-struct stdio {
-        int theirs[3], ours[3];
-        bool is_borrowed; /* theirs are our own 0, 1 and 2 */
-};
-
-static void stdio_done(struct stdio *io)
-{
-        for (int i = 0; i < 3; i++) {
-                if (!io->is_borrowed && (i == 0 || io->theirs[i] != io->theirs[i - 1]))
-                        closep(&io->theirs[i]);
-                closep(&io->ours[i]);
-        }
-}
-
-static int set_all(struct stdio *io, int fd)
-{
-        io->theirs[0] = io->theirs[1] = io->theirs[2] = fd;
-        return 0;
-}
-
-static int stdio_null(const struct child_spec *spec, struct stdio *io, struct error *err)
-{
-        int fd = open("/dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY);
-
-        if (fd < 0)
-                return error_set(err, ERR_SYSTEM, errno, "open '/dev/null'");
-        return set_all(io, fd);
-}
-
-static int stdio_pipes(const struct child_spec *spec, struct stdio *io, struct error *err)
-{
-        for (int i = 0; i < 3; i++) {
-                int ends[2]; /* read, write */
-
-                if (pipe2(ends, O_CLOEXEC) < 0)
-                        return error_set(err, ERR_BUSY, errno, "make a pipe");
-                io->theirs[i] = ends[i != 0];
-                io->ours[i] = ends[i == 0];
-        }
-        return 0;
-}
-
-static int stdio_tty(const struct child_spec *spec, struct stdio *io, struct error *err)
-{
-        int slave;
-
-        if (pty_open(spec->cols, spec->rows, &io->ours[0], &slave, err) < 0)
-                return -1;
-        return set_all(io, slave);
-}
-
-static int stdio_inherit(const struct child_spec *spec, struct stdio *io, struct error *err)
-{
-        for (int i = 0; i < 3; i++)
-                io->theirs[i] = i;
-        io->is_borrowed = true;
-        return 0;
-}
-
-static const struct stdio_kind {
-        int (*prepare)(const struct child_spec *, struct stdio *, struct error *);
-        enum tap_kind taps[3];
-} stdio_kinds[] = {
-        [STDIO_NULL] = { stdio_null },
-        [STDIO_PIPE] = { stdio_pipes, { TAP_IN, TAP_OUT, TAP_OUT } },
-        [STDIO_PTY] = { stdio_tty, { TAP_TTY } },
-        [STDIO_INHERIT] = { stdio_inherit },
-};
 
 static int check_spec(const struct child_spec *spec, struct error *err)
 {
@@ -286,9 +239,8 @@ static void make_plan(const struct child_spec *spec, const struct stdio *io, str
 static int open_taps(struct child *c, struct stdio *io, struct error *err)
 {
         for (int i = 0; i < 3; i++)
-                if (io->ours[i] >= 0 &&
-                    tap_new(c->sup->loop, TAKE_FD(io->ours[i]), stdio_kinds[c->stdio].taps[i],
-                            on_dry, c, &c->taps[i], err) < 0)
+                if (io->ours[i] >= 0 && tap_new(c->sup->loop, TAKE_FD(io->ours[i]), io->kinds[i],
+                                                on_dry, c, &c->taps[i], err) < 0)
                         return -1;
         return 0;
 }
@@ -317,10 +269,10 @@ static int start(struct child *c, const struct spawn_plan *base, struct error *e
 
 static int build(struct child *c, const struct child_spec *spec, struct error *err)
 {
-        _cleanup_(stdio_done) struct stdio io = { { -1, -1, -1 }, { -1, -1, -1 }, false };
+        _cleanup_(stdio_done) struct stdio io;
         struct spawn_plan plan;
 
-        if (stdio_kinds[c->stdio].prepare(spec, &io, err) < 0)
+        if (stdio_init(&io, spec, err) < 0)
                 return -1;
         make_plan(spec, &io, &plan);
         if (open_taps(c, &io, err) < 0)
@@ -342,7 +294,12 @@ struct child *child_new(struct supervisor *s, const struct child_spec *spec,
         if (check_spec(spec, err) < 0)
                 return NULL;
         c = NEW(struct child);
-        *c = (struct child) { .sup = s, .cb = *cb, .arg = arg, .stdio = spec->stdio, .pidfd = -1 };
+        *c = (struct child) { .sup = s,
+                              .cb = *cb,
+                              .arg = arg,
+                              .stdio = spec->stdio,
+                              .pidfd = -1,
+                              .ends_with_leader = spec->ends_with_leader };
         list_init(&c->node);
         task_init(&c->settle, settle);
         timer_init(&c->grace, s->loop, on_grace_over);
@@ -374,14 +331,12 @@ void child_kill_now(struct child *c)
 
 /* Asks every process of the tree. An interactive shell is deaf to TERM but obeys the loss of its
  * terminal; who is stopped must run to hear anything. */
-static void ask_to_end(struct child *c)
+void child_ask_to_end(struct child *c)
 {
-        c->ending = END_TERM;
         scope_signal(&c->scope, SIGTERM);
         if (c->stdio == STDIO_PTY)
                 scope_signal(&c->scope, SIGHUP);
         scope_signal(&c->scope, SIGCONT);
-        set_state(c, EV_STOP);
 }
 
 void child_stop(struct child *c, uint32_t grace_ms)
@@ -397,7 +352,9 @@ void child_stop(struct child *c, uint32_t grace_ms)
                         timer_set(&c->grace, grace_ms);
                 return;
         }
-        ask_to_end(c);
+        c->ending = END_TERM;
+        child_ask_to_end(c);
+        set_state(c, EV_STOP);
         timer_set(&c->grace, grace_ms);
 }
 
@@ -468,4 +425,22 @@ int child_signal(struct child *c, int sig, struct error *err)
                 return error_set(err, errno == EINVAL ? ERR_INVALID : ERR_SYSTEM, errno,
                                  "signal process %d", (int) c->pid);
         return 0;
+}
+
+void child_usage(struct child *c, struct child_usage *ret)
+{
+        struct tree_usage sum = {};
+
+        if (!c->is_reaped && !c->scope.is_gone) {
+                scope_usage(&c->scope, CHILD_USAGE_MAX, &sum);
+                c->usage = (struct child_usage) {
+                        .cpu_user_us = sum.cpu_user_us,
+                        .cpu_system_us = sum.cpu_system_us,
+                        .rss_bytes = sum.rss_bytes,
+                        .peak_rss_bytes = MAX(c->usage.peak_rss_bytes,
+                                              MAX(sum.rss_bytes, sum.largest_peak_bytes)),
+                        .n_processes = sum.n,
+                };
+        }
+        *ret = c->usage;
 }

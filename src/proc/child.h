@@ -5,9 +5,9 @@
  * is a subreaper. So child_stop() ends the whole tree: also what double-forked, called setsid and
  * cleared its environment.
  *
- * A child that exits by itself leaves its background processes running; they end with
- * child_stop(), child_free() or the supervisor. No callback ever comes from inside a call that the
- * owner makes. */
+ * A child that exits by itself leaves its background processes running, unless its spec says
+ * otherwise; they end with child_stop(), child_free() or the supervisor. No callback ever comes
+ * from inside a call that the owner makes. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ struct supervisor;
 
 enum child_state { CHILD_NEW, CHILD_RUNNING, CHILD_STOPPING, CHILD_KILLING, CHILD_EXITED };
 enum child_stdio { STDIO_NULL, STDIO_PIPE, STDIO_PTY, STDIO_INHERIT };
-enum { CHILD_PASS_MAX = 4 };
+enum { CHILD_PASS_MAX = 4, CHILD_USAGE_MAX = 1024 };
 
 struct child_spec {
         /* argv[0] is looked up in the child's PATH unless it has a slash. */
@@ -31,7 +31,9 @@ struct child_spec {
         const char *const *env; /* NULL = ours */
         const char *cwd;        /* NULL = ours */
         enum child_stdio stdio;
-        uint16_t cols, rows; /* STDIO_PTY; 0 = 80 × 24 */
+        bool no_stdin;         /* STDIO_PIPE: 0 is /dev/null */
+        bool ends_with_leader; /* who outlives the child itself is killed at once */
+        uint16_t cols, rows;   /* STDIO_PTY; 0 = 80 × 24 */
         /* Both need a cgroup; 0 = no limit. What cannot be enforced is refused: ERR_UNSUPPORTED. */
         uint64_t mem_max;  /* bytes */
         uint32_t pids_max; /* processes and threads of the tree */
@@ -53,6 +55,9 @@ struct child_cb {
 
 /* Also ends what a server before us left behind when it was killed. */
 struct supervisor *supervisor_new(struct loop *l, struct error *err);
+/* Where no cgroup remembers them: ends what a server that used the same directory left behind when
+ * it was killed, and leaves a note there for the one after us. Blocking: start-up only. */
+void supervisor_remember(struct supervisor *s, const char *dir);
 /* Ends every child and descendant (TERM, then KILL after grace_ms), then done(arg), once. Nothing
  * can be spawned any more: ERR_BUSY. */
 void supervisor_shutdown(struct supervisor *s, uint32_t grace_ms, void (*done)(void *arg),
@@ -77,6 +82,18 @@ struct stream *child_stdio(struct child *c, int which);
 int child_resize(struct child *c, uint16_t cols, uint16_t rows, struct error *err);
 /* To the process group, while the child itself has not exited. */
 int child_signal(struct child *c, int sig, struct error *err);
+/* TERM (and on a pty HUP) to every process of the tree; nobody is killed and nothing changes state:
+ * who ignores it runs on. */
+void child_ask_to_end(struct child *c);
+/* What the tree uses now, from /proc, with what its ended processes had used; after the exit what
+ * the child itself and those it waited for used, and n_processes is 0. Peak is the largest resident
+ * size of the tree that such a question has seen, or of one of its processes that the kernel kept.
+ * A look at each process, but no more than CHILD_USAGE_MAX of them. */
+struct child_usage {
+        uint64_t cpu_user_us, cpu_system_us, rss_bytes, peak_rss_bytes;
+        uint32_t n_processes;
+};
+void child_usage(struct child *c, struct child_usage *ret);
 /* TERM to the tree, KILL after grace (0 = at once), reap; then on_exit, when nobody is left. Also
  * after the exit, for its background processes. A second call can only shorten the wait. */
 void child_stop(struct child *c, uint32_t grace_ms);

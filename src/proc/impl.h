@@ -5,6 +5,7 @@
 #include "io/timer.h"
 #include "io/watch.h"
 #include "proc/child.h"
+#include "proc/lease.h"
 #include "proc/scope.h"
 #include "proc/tap.h"
 
@@ -26,6 +27,7 @@ struct child {
         enum child_state state, told; /* told: what on_state knows */
         enum child_ending ending;
         enum child_stdio stdio;
+        bool ends_with_leader;
         pid_t pid;
         int pidfd;
         struct watch *watch;
@@ -37,6 +39,7 @@ struct child {
         struct timer poll;  /* is the tree empty? the kernel does not tell in all modes */
         int64_t poll_us;
         int code, sig;
+        struct child_usage usage; /* the last answer; of the child itself once it is reaped */
         bool is_reaped, is_drained, is_freed;
 };
 
@@ -45,6 +48,7 @@ struct supervisor {
         struct loop *loop;
         struct contain contain;
         struct list children;
+        struct lease lease;
         struct task check;  /* of the shutdown */
         struct timer again; /* of the shutdown, for strays */
         void (*done)(void *arg);

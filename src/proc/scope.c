@@ -10,10 +10,11 @@
 
 /* "Sandbox agent" in the high bits, our pid, the child's number: 2^61 µs and more of real-time CPU
  * is no limit, and no program asks for such a value. */
-#define MARK(pid, id)      (0x5aULL << 54 | (uint64_t) (pid) << 28 | (id))
+#define MARK_TAG           0x5aULL
+#define MARK(pid, id)      (MARK_TAG << 54 | (uint64_t) (pid) << 28 | (id))
 #define MARK_IS_OURS(mark) ((mark) >> 28 == MARK(getpid(), 0) >> 28)
 
-enum { ID_MASK = (1 << 28) - 1, TREE_FRESH_US = 1000, PROBE_ID = 0 };
+enum { ID_MASK = (1 << 28) - 1, PID_MASK = (1 << 26) - 1, TREE_FRESH_US = 1000, PROBE_ID = 0 };
 
 /* Version 1: any hierarchy will do that needs no set-up. The freezer can also hold them still. */
 static const char *const v1_homes[] = { "freezer", "pids", "name=systemd", "devices", "cpuacct" };
@@ -79,6 +80,15 @@ static void reaper_signal(struct scope *s, int sig)
         (void) walk_members(s, sig);
 }
 
+static void reaper_each(struct scope *s, bool (*fn)(void *arg, pid_t pid), void *arg)
+{
+        const struct tree *t = look(s->in);
+
+        for (size_t i = 0; i < t->n; i++)
+                if (is_member(s, t, &t->procs[i]) && !fn(arg, t->procs[i].pid))
+                        return;
+}
+
 static void reaper_kill(struct scope *s)
 {
         (void) walk_members(s, SIGKILL);
@@ -128,6 +138,11 @@ static void group_signal(struct scope *s, int sig)
         cgroup_signal(&s->in->home, s->id, sig);
 }
 
+static void group_each(struct scope *s, bool (*fn)(void *arg, pid_t pid), void *arg)
+{
+        cgroup_each(&s->in->home, s->id, fn, arg);
+}
+
 static void group_kill(struct scope *s)
 {
         cgroup_kill(&s->in->home, s->id);
@@ -138,16 +153,27 @@ static bool group_settle(struct scope *s)
         return cgroup_is_empty(&s->in->home, s->id) && cgroup_remove(&s->in->home, s->id) == 0;
 }
 
+static bool group2_settle(struct scope *s)
+{
+        struct cgroup *g = &s->in->home;
+
+        return cgroup_is_empty(g, s->id) &&
+               ((!s->is_spoilt && cgroup_spare(g, s->id)) || cgroup_remove(g, s->id) == 0);
+}
+
 static const struct contain_ops {
         const char *name;
         int (*fill)(struct scope *, struct spawn_plan *);
         void (*signal)(struct scope *, int sig);
+        void (*each)(struct scope *, bool (*fn)(void *arg, pid_t pid), void *arg);
         void (*kill)(struct scope *);
         bool (*settle)(struct scope *);
 } modes[] = {
-        [CONTAIN_CGROUP2] = { "cgroup2", group2_fill, group_signal, group_kill, group_settle },
-        [CONTAIN_CGROUP1] = { "cgroup1", group1_fill, group_signal, group_kill, group_settle },
-        [CONTAIN_SUBREAPER] = { "subreaper", reaper_fill, reaper_signal, reaper_kill,
+        [CONTAIN_CGROUP2] = { "cgroup2", group2_fill, group_signal, group_each, group_kill,
+                              group2_settle },
+        [CONTAIN_CGROUP1] = { "cgroup1", group1_fill, group_signal, group_each, group_kill,
+                              group_settle },
+        [CONTAIN_SUBREAPER] = { "subreaper", reaper_fill, reaper_signal, reaper_each, reaper_kill,
                                 reaper_settle },
 };
 
@@ -235,6 +261,11 @@ const char *contain_name(const struct contain *c)
         return modes[c->mode].name;
 }
 
+pid_t scope_server_of(uint64_t mark)
+{
+        return mark >> 54 == MARK_TAG ? (pid_t) (mark >> 28 & PID_MASK) : 0;
+}
+
 /* ---- one child ---- */
 
 static int limit_v2(struct scope *s, int which, uint64_t value, struct error *err)
@@ -297,7 +328,9 @@ int scope_init(struct scope *s, struct contain *in, uint64_t mem_max, uint32_t p
                struct error *err)
 {
         *s = (struct scope) { .in = in, .id = ++last_id & ID_MASK };
-        if (in->mode != CONTAIN_SUBREAPER && cgroup_make(&in->home, s->id, err) < 0)
+        s->is_spoilt = mem_max || pids_max;
+        if (in->mode != CONTAIN_SUBREAPER && !cgroup_take_spare(&in->home, &s->id) &&
+            cgroup_make(&in->home, s->id, err) < 0)
                 return -1;
         if (set_limit(s, LIMIT_MEM, mem_max, err) < 0 ||
             set_limit(s, LIMIT_PIDS, pids_max, err) < 0) {
@@ -342,8 +375,31 @@ void scope_signal(struct scope *s, int sig)
 
 void scope_kill(struct scope *s)
 {
+        if (s->is_gone)
+                return;
+        s->is_spoilt = true;
+        modes[s->in->mode].kill(s);
+}
+
+struct usage_walk {
+        struct tree_usage *sum;
+        uint32_t left;
+};
+
+static bool add_usage(void *arg, pid_t pid)
+{
+        struct usage_walk *w = arg;
+
+        tree_add_usage(pid, w->sum);
+        return --w->left > 0;
+}
+
+void scope_usage(struct scope *s, uint32_t max, struct tree_usage *sum)
+{
+        struct usage_walk w = { sum, max };
+
         if (!s->is_gone)
-                modes[s->in->mode].kill(s);
+                modes[s->in->mode].each(s, add_usage, &w);
 }
 
 bool scope_settle(struct scope *s)

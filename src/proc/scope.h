@@ -38,11 +38,17 @@ int contain_init(struct contain *c, enum contain_mode want, bool (*is_child)(pid
 void contain_done(struct contain *c);
 const char *contain_name(const struct contain *c);
 
+/* The process id of the server that gave this mark, tree_mark(); 0 = it is none of the kind. */
+pid_t scope_server_of(uint64_t mark);
+
 /* One per child. */
 struct scope {
         struct contain *in;
         unsigned id;
-        pid_t leader;                /* set by the owner once it runs */
+        pid_t leader; /* set by the owner once it runs */
+        /* Its group cannot be used again: it has limits, or it was killed. Linux (6.18) takes who
+         * is born into a group that was ever killed for a victim that came late. */
+        bool is_spoilt;
         bool is_limited[LIMIT__MAX]; /* has a version 1 group of its own there */
         bool is_gone;                /* nobody is left and nothing needs removing */
         uint64_t empty_serial;       /* the walk that saw it empty for the first time */
@@ -57,5 +63,7 @@ int scope_fill_plan(struct scope *s, struct spawn_plan *p, struct error *err);
 void scope_leave_plan(struct spawn_plan *p);
 void scope_signal(struct scope *s, int sig); /* every process of the tree */
 void scope_kill(struct scope *s);
+/* Adds up what the tree uses, looking at no more than `max` processes. */
+void scope_usage(struct scope *s, uint32_t max, struct tree_usage *sum);
 /* True when the tree is empty; then its groups are removed as well. */
 bool scope_settle(struct scope *s);

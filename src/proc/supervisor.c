@@ -146,6 +146,7 @@ struct supervisor *supervisor_new_with(struct loop *l, enum contain_mode mode, s
 
         s->loop = l;
         list_init(&s->node);
+        s->lease.fd = -1;
         list_init(&s->children);
         task_init(&s->check, check);
         timer_init(&s->again, l, on_again);
@@ -168,6 +169,13 @@ struct supervisor *supervisor_new_with(struct loop *l, enum contain_mode mode, s
 struct supervisor *supervisor_new(struct loop *l, struct error *err)
 {
         return supervisor_new_with(l, CONTAIN_BEST, err);
+}
+
+void supervisor_remember(struct supervisor *s, const char *dir)
+{
+        lease_sweep(dir);
+        if (s->contain.mode == CONTAIN_SUBREAPER && s->lease.fd < 0)
+                lease_take(&s->lease, dir);
 }
 
 static void nap(void)
@@ -212,6 +220,7 @@ struct supervisor *supervisor_free(struct supervisor *s)
         list_remove(&s->node);
         timer_stop(&s->again);
         task_cancel(&s->check);
+        lease_drop(&s->lease);
         contain_done(&s->contain);
         loop_free_later(s->loop, s);
         return NULL;

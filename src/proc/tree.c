@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/macro.h"
 
-enum { STAT_BYTES = 1024, FIELD_THREADS = 20, FIELD_START = 22 };
+enum { STAT_BYTES = 1024, STATUS_BYTES = 4096, FIELD_THREADS = 20, FIELD_START = 22 };
 
 /* proc(5): "pid (name) state ppid pgrp session …"; the name may hold anything, so count from its
  * end. False for the dead. A process whose main thread has ended shows as dead too, but has
@@ -39,20 +39,32 @@ static bool parse_stat(char *text, struct tree_proc *ret)
         return (state != 'Z' && state != 'X') || threads > 1;
 }
 
-static bool read_proc(pid_t pid, struct tree_proc *ret)
+static bool read_file(pid_t pid, const char *file, char *ret, size_t size)
 {
-        char path[40], text[STAT_BYTES];
         _cleanup_close_ int fd = -1;
+        char path[40];
         ssize_t n;
 
-        (void) snprintf(path, sizeof(path), "/proc/%d/stat", (int) pid);
+        (void) snprintf(path, sizeof(path), "/proc/%d/%s", (int) pid, file);
         fd = open(path, O_RDONLY | O_CLOEXEC);
-        n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-        if (n <= 0)
-                return false;
-        text[n] = '\0';
+        n = fd >= 0 ? read(fd, ret, size - 1) : -1;
+        ret[n > 0 ? n : 0] = '\0';
+        return n > 0;
+}
+
+static bool read_proc(pid_t pid, struct tree_proc *ret)
+{
+        char text[STAT_BYTES];
+
         *ret = (struct tree_proc) { .pid = pid };
-        return parse_stat(text, ret);
+        return read_file(pid, "stat", text, sizeof(text)) && parse_stat(text, ret);
+}
+
+uint64_t tree_start(pid_t pid)
+{
+        struct tree_proc p;
+
+        return read_proc(pid, &p) ? p.start : 0;
 }
 
 static int by_pid(const void *a, const void *b)
@@ -174,6 +186,39 @@ bool tree_has_no_orphan(bool (*is_child)(pid_t pid))
         if (d)
                 (void) closedir(d);
         return is_clean;
+}
+
+/* proc(5), fields 14 to 17 and 24: user and system time, the same of the children that were waited
+ * for, resident pages. */
+static bool parse_usage(const char *text, struct tree_usage *sum)
+{
+        const char *at = strrchr(text, ')');
+        unsigned long long user, sys, kids_user, kids_sys, pages;
+        uint64_t tick_us = 1000000 / (uint64_t) sysconf(_SC_CLK_TCK);
+
+        if (!at || sscanf(at,
+                          ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu %*d "
+                          "%*d %*d %*d %*u %*u %llu",
+                          &user, &sys, &kids_user, &kids_sys, &pages) != 5)
+                return false;
+        sum->cpu_user_us += (user + kids_user) * tick_us;
+        sum->cpu_system_us += (sys + kids_sys) * tick_us;
+        sum->rss_bytes += pages * (uint64_t) sysconf(_SC_PAGESIZE);
+        sum->n++;
+        return true;
+}
+
+void tree_add_usage(pid_t pid, struct tree_usage *sum)
+{
+        char text[STATUS_BYTES];
+        unsigned long long peak_kb = 0;
+        const char *at;
+
+        if (!read_file(pid, "stat", text, sizeof(text)) || !parse_usage(text, sum))
+                return;
+        at = read_file(pid, "status", text, sizeof(text)) ? strstr(text, "\nVmHWM:") : NULL;
+        if (at && sscanf(at, "\nVmHWM: %llu", &peak_kb) == 1)
+                sum->largest_peak_bytes = MAX(sum->largest_peak_bytes, peak_kb * 1024);
 }
 
 static uint64_t mark_from_limits(pid_t pid)

@@ -17,13 +17,22 @@ struct tree {
         size_t n;
 };
 
-void tree_scan(struct tree *t, pid_t root);
+uint64_t tree_start(pid_t pid);             /* see tree_proc.start; 0 = there is none */
+void tree_scan(struct tree *t, pid_t root); /* 0 = everybody */
 void tree_done(struct tree *t);
 bool tree_is_under(const struct tree *t, pid_t pid, pid_t ancestor); /* a process is under itself */
 
 /* Does is_child() know every process whose parent we are? Then no orphan is left here, and that at
  * a hundredth of the price of a walk. False also where the kernel does not tell. */
 bool tree_has_no_orphan(bool (*is_child)(pid_t pid));
+
+/* What processes use, added up. Of one that has gone meanwhile nothing is added. */
+struct tree_usage {
+        uint64_t cpu_user_us, cpu_system_us; /* with their children that were waited for */
+        uint64_t rss_bytes, largest_peak_bytes;
+        uint32_t n;
+};
+void tree_add_usage(pid_t pid, struct tree_usage *sum);
 
 /* The mark that spawn_plan.mark set on the process or on an ancestor of it; 0 if unknown. */
 uint64_t tree_mark(pid_t pid);
