@@ -51,21 +51,32 @@ void commit_schedule(struct evlog *log)
                              &(struct writer_job) { .ops = log->commit.ops, .n = log->commit.n });
 }
 
+static void publish_in(struct topic *t, const struct event *e, struct list *stirred)
+{
+        topic_publish(t, e);
+        if (list_empty(&t->stirred))
+                list_push(stirred, &t->stirred);
+}
+
+static void publish_op(const struct store_op *op, const struct target *to, struct list *stirred)
+{
+        struct event e = op->ev;
+
+        if (to->own)
+                publish_in(to->own, &e, stirred);
+        e.seq = op->also_seq;
+        if (to->also)
+                publish_in(to->also, &e, stirred);
+}
+
 /* Makes the events visible, topic by topic, and wakes each cursor once. */
 static void publish(struct batch *b)
 {
         struct list stirred;
 
         list_init(&stirred);
-        for (size_t i = 0; i < b->n; i++) {
-                struct topic *t = b->topics[i];
-
-                if (!t)
-                        continue;
-                topic_publish(t, &b->ops[i].ev);
-                if (list_empty(&t->stirred))
-                        list_push(&stirred, &t->stirred);
-        }
+        for (size_t i = 0; i < b->n; i++)
+                publish_op(&b->ops[i], &b->targets[i], &stirred);
         list_for_each_safe (n, tmp, &stirred) {
                 struct topic *t = LIST_ENTRY(n, struct topic, stirred);
 

@@ -258,14 +258,26 @@ static int refuse(struct evlog *log, struct error *err, const char *why)
         return error_set(err, ERR_BUSY, 0, "the event log takes nothing now: %s", why);
 }
 
+static int check_key(const char *key, struct error *err)
+{
+        size_t len = strnlen(key, STORE_KEY_MAX + 1);
+
+        if (len == 0 || len > STORE_KEY_MAX)
+                return error_set(err, ERR_INVALID, 0, "store keys have 1 to %d bytes",
+                                 STORE_KEY_MAX);
+        return 0;
+}
+
 static int check_op(const struct store_op *op, struct error *err)
 {
         size_t len = op->op == OP_EVENT ? op->ev.body->len : op->op == OP_PUT ? op->doc->len : 0;
-        size_t key_len = strnlen(op->key, STORE_KEY_MAX + 1);
+        const char *also = op->op == OP_EVENT ? op->also : NULL;
 
-        if (key_len == 0 || key_len > STORE_KEY_MAX)
-                return error_set(err, ERR_INVALID, 0, "store keys have 1 to %d bytes",
-                                 STORE_KEY_MAX);
+        if (check_key(op->key, err) < 0 || (also && check_key(also, err) < 0))
+                return -1;
+        if (also && strcmp(also, op->key) == 0)
+                return error_set(err, ERR_INVALID, 0, "topic '%s' cannot have an event twice",
+                                 also);
         if (len > EVLOG_BODY_MAX)
                 return error_set(err, ERR_TOO_BIG, 0, "'%s': %zu bytes, at most %d are kept",
                                  op->key, len, EVLOG_BODY_MAX);
@@ -286,26 +298,53 @@ static int check_all(struct evlog *log, const struct store_op *ops, size_t n, st
         return 0;
 }
 
-/* Pins the topic of each event behind what is gathered; all or none. */
-static int pin_topics(struct evlog *log, const struct store_op *ops, size_t n, struct error *err)
+static struct topic *topic_get_pinned(struct evlog *log, const char *name, struct error *err)
 {
-        struct topic **topics = log->gather.topics + log->gather.n;
+        struct topic *t = topic_get(log, name, err);
+
+        if (t)
+                topic_pin(log, t);
+        return t;
+}
+
+static int target_pin(struct evlog *log, const struct store_op *op, struct target *ret,
+                      struct error *err)
+{
+        *ret = (struct target) { 0 };
+        if (op->op != OP_EVENT)
+                return 0;
+        ret->own = topic_get_pinned(log, op->key, err);
+        if (!ret->own)
+                return -1;
+        if (!op->also)
+                return 0;
+        ret->also = topic_get_pinned(log, op->also, err);
+        return ret->also ? 0 : -1;
+}
+
+/* Pins the topics of each event behind what is gathered; all or none. */
+static int pin_targets(struct evlog *log, const struct store_op *ops, size_t n, struct error *err)
+{
+        struct target *targets = log->gather.targets + log->gather.n;
 
         for (size_t i = 0; i < n; i++) {
-                topics[i] = NULL;
-                if (ops[i].op != OP_EVENT)
+                if (target_pin(log, &ops[i], &targets[i], err) == 0)
                         continue;
-                topics[i] = topic_get(log, ops[i].key, err);
-                if (topics[i]) {
-                        topic_pin(log, topics[i]);
-                        continue;
-                }
-                while (i-- > 0)
-                        if (topics[i])
-                                topic_unpin(log, topics[i]);
+                for (size_t k = 0; k <= i; k++) /* the last may be half pinned */
+                        target_unpin(log, &targets[k]);
                 return -1;
         }
         return 0;
+}
+
+static void number_event(struct evlog *log, struct store_op *op, const struct target *to)
+{
+        if (!to->own)
+                return;
+        op->ev.seq = ++to->own->last;
+        op->also_seq = to->also ? ++to->also->last : 0;
+        op->ev.at_us = op->ev.at_us ?: clock_real_us();
+        log->stats.appended++;
 }
 
 int evlog_commit(struct evlog *log, struct store_op *ops, size_t n, struct error *err)
@@ -316,17 +355,11 @@ int evlog_commit(struct evlog *log, struct store_op *ops, size_t n, struct error
         if (check_all(log, ops, n, err) < 0)
                 return -1;
         batch_reserve(b, n);
-        if (pin_topics(log, ops, n, err) < 0)
+        if (pin_targets(log, ops, n, err) < 0)
                 return -1;
         for (size_t i = 0; i < n; i++) {
-                struct topic *t = b->topics[b->n];
-
-                if (t) {
-                        ops[i].ev.seq = ++t->last;
-                        ops[i].ev.at_us = ops[i].ev.at_us ?: clock_real_us();
-                        log->stats.appended++;
-                }
-                batch_add(b, &ops[i], t);
+                number_event(log, &ops[i], &b->targets[b->n]);
+                batch_add(b, &ops[i]);
         }
         log->stats.pending_bytes += b->bytes - was;
         /* Not at once: what else this iteration appends goes into the same transaction. */

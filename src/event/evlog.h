@@ -48,8 +48,10 @@ struct evlog *evlog_free(struct evlog *log, int timeout_ms);
  * once, visible after the commit. The log takes its own reference of body. */
 int evlog_append(struct evlog *log, const char *topic, uint16_t kind, struct chunk *body,
                  uint64_t *ret_seq, struct error *err);
-/* The same for several operations in one transaction. Events get seq filled in, and at_us where it
- * is 0; nothing is taken, and no number used, when one of them is refused. */
+/* The same for several operations in one transaction. Events get seq and also_seq filled in, and
+ * at_us where it is 0; nothing is taken, and no number used, when one of them is refused. An event
+ * with a second topic (store_op.also; ERR_INVALID if it is the first again) becomes visible in both
+ * at once, each with its own number, and counts as one event of one body. */
 int evlog_commit(struct evlog *log, struct store_op *ops, size_t n, struct error *err);
 /* fn(arg, NULL) once everything appended so far is durable. It waits out a failing store; only
  * evlog_free() ends it with a reason. */

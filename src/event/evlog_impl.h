@@ -26,10 +26,15 @@ struct topic {
         char name[];
 };
 
+/* Where an event goes. Both NULL for documents. */
+struct target {
+        struct topic *own, *also; /* pinned; also is NULL for most */
+};
+
 /* Operations on their way to one transaction, and who waits for it. */
 struct batch {
-        struct store_op *ops;  /* keys: the topic's name, or our copy for documents */
-        struct topic **topics; /* pinned; NULL for documents */
+        struct store_op *ops; /* keys: the topics' names, or our copy for documents */
+        struct target *targets;
         size_t n, cap;
         size_t bytes, n_events;
         struct list barriers; /* struct due */
@@ -107,12 +112,13 @@ struct evsub {
 
 void batch_init(struct batch *b);
 void batch_done(struct batch *b); /* frees what is in it; barriers must have been moved away */
-/* Room for n more; then ops[n] and topics[n] may be filled before batch_add() takes them. */
+/* Room for n more; then targets[] may be filled from targets[n] on, for batch_add() to take. */
 void batch_reserve(struct batch *b, size_t n);
-/* Takes a reference of the body or document; the topic was pinned by the caller. */
-void batch_add(struct batch *b, const struct store_op *op, struct topic *t);
+/* Takes the next of targets[], pinned by the caller, and a reference of the body or document. */
+void batch_add(struct batch *b, const struct store_op *op);
 /* Empties it, unpins the topics. */
 void batch_clear(struct batch *b, struct evlog *log);
+void target_unpin(struct evlog *log, const struct target *to);
 size_t batch_cost(const struct store_op *op); /* bytes that count as pending */
 
 /* commit.c */

@@ -26,8 +26,12 @@ struct event {
  * never disagree after a crash. */
 struct store_op {
         enum { OP_EVENT, OP_PUT, OP_DEL } op;
-        const char *key;   /* topic, or "kind/id" */
-        struct event ev;   /* OP_EVENT */
+        const char *key; /* topic, or "kind/id" */
+        struct event ev; /* OP_EVENT */
+        /* OP_EVENT: a second topic that carries the same event under a number of its own, or NULL.
+         * Not the same as key. The body is stored once and goes when both topics trimmed it. */
+        const char *also;
+        uint64_t also_seq;
         struct chunk *doc; /* OP_PUT */
 };
 
@@ -35,8 +39,8 @@ struct store_ops {
         const char *name;
         /* Migrates to the newest schema; refuses a store of a newer program. */
         int (*open)(const char *dsn, void **ret, struct error *err);
-        /* All or nothing. A number that is there already is ERR_CONFLICT. Deleting what is not
-         * there succeeds. */
+        /* All or nothing. A number that is not the next one of its topic is ERR_CONFLICT. Deleting
+         * what is not there succeeds. */
         int (*commit)(void *h, const struct store_op *ops, size_t n, struct error *err);
         /* Events with seq > after, in order; bodies are new references. Returns how many: at most
          * max, fewer after STORE_PAGE_BYTES, but at least one if there is one. */
@@ -51,7 +55,7 @@ struct store_ops {
         int (*docs)(void *h, const char *prefix,
                     int (*row)(void *arg, const char *key, const char *doc, size_t len), void *arg,
                     struct error *err);
-        /* Removes seq <= upto. */
+        /* Removes seq <= upto from this topic; another topic that has the same event keeps it. */
         int (*trim)(void *h, const char *topic, uint64_t upto, struct error *err);
         void (*close)(void *h); /* NULL is fine */
 };

@@ -61,47 +61,69 @@ static void memory_close(void *h)
 
 /* Writing */
 
-static void add_event(struct memory_store *s, const struct store_op *op)
+static struct memory_topic *topic_use(struct memory_store *s, const char *name)
 {
-        struct memory_topic *t = map_get(&s->topics, op->key);
+        struct memory_topic *t = map_get(&s->topics, name);
 
         if (!t) {
                 t = NEW(struct memory_topic);
-                (void) map_set(&s->topics, op->key, t);
+                (void) map_set(&s->topics, name, t);
         }
+        return t;
+}
+
+static int topic_push(struct memory_store *s, const char *name, const struct event *e, uint64_t seq,
+                      struct error *err)
+{
+        struct memory_topic *t = topic_use(s, name);
+        uint64_t next = t->trimmed + t->n + 1;
+
+        if (seq != next)
+                return error_set(err, ERR_CONFLICT, 0,
+                                 "store: event %" PRIu64 " of topic '%s' where %" PRIu64
+                                 " comes next",
+                                 seq, name, next);
         if (t->n == t->cap) {
                 t->cap = t->cap ? t->cap * 2 : 16;
                 t->events = xrealloc(t->events, t->cap * sizeof(*t->events));
         }
-        t->events[t->n] = op->ev;
+        t->events[t->n] = *e;
+        t->events[t->n].seq = seq;
         chunk_ref(t->events[t->n++].body);
+        return 0;
+}
+
+static void topic_pop(struct memory_store *s, const char *name)
+{
+        struct memory_topic *t = map_get(&s->topics, name);
+
+        chunk_unref(t->events[--t->n].body);
+}
+
+static int add_event(struct memory_store *s, const struct store_op *op, struct error *err)
+{
+        if (topic_push(s, op->key, &op->ev, op->ev.seq, err) < 0)
+                return -1;
+        if (!op->also || topic_push(s, op->also, &op->ev, op->also_seq, err) == 0)
+                return 0;
+        topic_pop(s, op->key);
+        return -1;
 }
 
 static void drop_event(struct memory_store *s, const struct store_op *op)
 {
-        struct memory_topic *t = map_get(&s->topics, op->key);
-
-        chunk_unref(t->events[--t->n].body);
+        if (op->also)
+                topic_pop(s, op->also);
+        topic_pop(s, op->key);
 }
 
 /* Adds the events and returns how many operations it came through; n when all fit. */
 static size_t add_events(struct memory_store *s, const struct store_op *ops, size_t n,
                          struct error *err)
 {
-        for (size_t i = 0; i < n; i++) {
-                const struct memory_topic *t = map_get(&s->topics, ops[i].key);
-                uint64_t next = t ? t->trimmed + t->n + 1 : 1;
-
-                if (ops[i].op != OP_EVENT)
-                        continue;
-                if (ops[i].ev.seq != next) {
-                        error_set(err, ERR_CONFLICT, 0,
-                                  "store: event %" PRIu64 " where %" PRIu64 " comes next",
-                                  ops[i].ev.seq, next);
+        for (size_t i = 0; i < n; i++)
+                if (ops[i].op == OP_EVENT && add_event(s, &ops[i], err) < 0)
                         return i;
-                }
-                add_event(s, &ops[i]);
-        }
         return n;
 }
 

@@ -17,19 +17,35 @@ enum {
         LOG_KEEP_BYTES = 64 * 1024 * 1024, /* a log that once grew is cut back to this */
 };
 
+/* A topic's events are those that were written to it and those that it has as the second topic: two
+ * indexes of one table, merged by number. What a topic has trimmed may still be there for the other
+ * one, so each question begins behind topics.trimmed; all in one statement, for one snapshot. A
+ * trim looks at what is new behind the last one and takes the rows that nobody else wants. */
 static const char *const sql_texts[SQL__MAX] = {
         [SQL_BEGIN] = "BEGIN IMMEDIATE",
         [SQL_COMMIT] = "COMMIT",
-        [SQL_TOPIC_FIND] = "SELECT id, trimmed FROM topics WHERE name = ?1",
+        [SQL_TOPIC_FIND] =
+                "SELECT id, trimmed, max(trimmed,"
+                " coalesce((SELECT max(seq) FROM events WHERE topic_id = topics.id), 0),"
+                " coalesce((SELECT max(also_seq) FROM events WHERE also_id = topics.id), 0))"
+                " FROM topics WHERE name = ?1",
         [SQL_TOPIC_ADD] = "INSERT INTO topics (name) VALUES (?1)",
-        [SQL_EVENT_ADD] = "INSERT INTO events (topic_id, seq, at_us, kind, body)"
-                          " VALUES (?1, ?2, ?3, ?4, ?5)",
+        [SQL_EVENT_ADD] = "INSERT INTO events (topic_id, seq, at_us, kind, body, also_id, also_seq)"
+                          " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         [SQL_EVENT_LIST] = "SELECT seq, at_us, kind, body FROM events"
-                           " WHERE topic_id = (SELECT id FROM topics WHERE name = ?1) AND seq > ?2"
-                           " ORDER BY seq LIMIT ?3",
-        [SQL_EVENT_LAST] = "SELECT max(seq) FROM events WHERE topic_id = ?1",
-        [SQL_EVENT_TRIM] = "DELETE FROM events WHERE topic_id = ?1 AND seq <= ?2",
-        [SQL_TOPIC_TRIM] = "UPDATE topics SET trimmed = ?2 WHERE id = ?1",
+                           " WHERE topic_id = (SELECT id FROM topics WHERE name = ?1)"
+                           " AND seq > max(?2, (SELECT trimmed FROM topics WHERE name = ?1))"
+                           " UNION ALL SELECT also_seq, at_us, kind, body FROM events"
+                           " WHERE also_id = (SELECT id FROM topics WHERE name = ?1)"
+                           " AND also_seq > max(?2, (SELECT trimmed FROM topics WHERE name = ?1))"
+                           " ORDER BY 1 LIMIT ?3",
+        [SQL_EVENT_TRIM] = "DELETE FROM events WHERE topic_id = ?1 AND seq > ?2 AND seq <= ?3"
+                           " AND (also_id IS NULL"
+                           " OR also_seq <= (SELECT trimmed FROM topics WHERE id = also_id))",
+        [SQL_ALSO_TRIM] = "DELETE FROM events WHERE also_id = ?1 AND also_seq > ?2"
+                          " AND also_seq <= ?3"
+                          " AND seq <= (SELECT trimmed FROM topics WHERE id = topic_id)",
+        [SQL_TOPIC_TRIM] = "UPDATE topics SET trimmed = ?3 WHERE id = ?1",
         [SQL_DOC_PUT] = "INSERT INTO docs (key, doc) VALUES (?1, ?2)"
                         " ON CONFLICT (key) DO UPDATE SET doc = excluded.doc",
         [SQL_DOC_DEL] = "DELETE FROM docs WHERE key = ?1",

@@ -13,12 +13,20 @@
 
 #include "base/alloc.h"
 #include "base/macro.h"
+#include "base/map.h"
 #include "base/str.h"
 #include "store/store.h"
 
 enum {
-        READERS_KEPT = 2, /* idle ones; a third read at the same time opens and closes its own */
-        PAGE_MIN = 512,   /* no database is smaller */
+        READERS_KEPT = 2,    /* idle ones; a third read at the same time opens and closes its own */
+        PAGE_MIN = 512,      /* no database is smaller */
+        TOPICS_KNOWN = 1024, /* by the writer, between commits */
+};
+
+/* A topic as it is on disk, or will be with the commit under way. */
+struct topic_row {
+        int64_t id;
+        uint64_t trimmed, last;
 };
 
 struct sqlite_store {
@@ -31,9 +39,9 @@ struct sqlite_store {
         struct list readers;
         size_t n_readers;
 
-        /* The topic of the last OP_EVENT of this commit: batches are mostly of one topic. */
-        const char *topic;
-        int64_t topic_id;
+        /* Name → struct topic_row, of the writer: what it looked up or made. Only id and last are
+         * kept up to date. Forgotten when a commit fails, and when there are too many. */
+        struct map known;
 };
 
 /* Opening */
@@ -126,6 +134,15 @@ static int touch_file(const struct sqlite_store *s, struct error *err)
         return 0;
 }
 
+static void forget_topics(struct sqlite_store *s)
+{
+        void *value;
+
+        for (size_t it = 0; (it = map_next(&s->known, it, NULL, &value));)
+                free(value);
+        map_done(&s->known);
+}
+
 static void sqlite_store_close(void *h)
 {
         struct sqlite_store *s = h;
@@ -138,6 +155,7 @@ static void sqlite_store_close(void *h)
         if (s->lock_fd >= 0)
                 (void) close(s->lock_fd);
         (void) pthread_mutex_destroy(&s->mutex);
+        forget_topics(s);
         free(s->path);
         free(s);
 }
@@ -154,6 +172,7 @@ static int sqlite_store_open(const char *dsn, void **ret, struct error *err)
         s->lock_fd = -1;
         list_init(&s->readers);
         (void) pthread_mutex_init(&s->mutex, NULL);
+        (void) map_get(&s->known, ""); /* draws the maps' seed while there is one thread */
         if (dsn_parse(s, dsn, err) < 0 || take_lock(s, err) < 0 || touch_file(s, err) < 0)
                 return -1;
         if (sqlite_conn_new(s->path, &s->options, true, &s->writer, err) < 0)
@@ -166,8 +185,9 @@ static int sqlite_store_open(const char *dsn, void **ret, struct error *err)
 
 /* Writing */
 
-static int topic_find(struct sqlite_conn *c, const char *name, int64_t *ret_id,
-                      uint64_t *ret_trimmed, struct error *err)
+/* 1 = found, 0 = there is none. */
+static int topic_find(struct sqlite_conn *c, const char *name, struct topic_row *ret,
+                      struct error *err)
 {
         _cleanup_(sqlite_resetp) sqlite3_stmt *q = NULL;
         int rc;
@@ -180,8 +200,9 @@ static int topic_find(struct sqlite_conn *c, const char *name, int64_t *ret_id,
                 return 0;
         if (rc != SQLITE_ROW)
                 return sqlite_fail(c, rc, err);
-        *ret_id = sqlite3_column_int64(q, 0);
-        *ret_trimmed = (uint64_t) sqlite3_column_int64(q, 1);
+        ret->id = sqlite3_column_int64(q, 0);
+        ret->trimmed = (uint64_t) sqlite3_column_int64(q, 1);
+        ret->last = (uint64_t) sqlite3_column_int64(q, 2);
         return 1;
 }
 
@@ -198,18 +219,40 @@ static int topic_add(struct sqlite_conn *c, const char *name, int64_t *ret_id, s
         return 0;
 }
 
-static int topic_use(struct sqlite_store *s, const char *name, struct error *err)
+static int topic_use(struct sqlite_store *s, const char *name, struct topic_row **ret,
+                     struct error *err)
 {
-        uint64_t trimmed;
+        struct topic_row found = { 0 }, *t = map_get(&s->known, name);
         int r;
 
-        if (s->topic && strcmp(s->topic, name) == 0)
-                return 0;
-        s->topic = NULL;
-        r = topic_find(s->writer, name, &s->topic_id, &trimmed, err);
-        if (r < 0 || (r == 0 && topic_add(s->writer, name, &s->topic_id, err) < 0))
+        if (!t) {
+                r = topic_find(s->writer, name, &found, err);
+                if (r < 0 || (r == 0 && topic_add(s->writer, name, &found.id, err) < 0))
+                        return -1;
+                t = NEW(struct topic_row);
+                *t = found;
+                (void) map_set(&s->known, name, t);
+        }
+        *ret = t;
+        return 0;
+}
+
+/* Takes the number, which must be the next of its topic: the two indexes of events can each keep a
+ * number from coming twice, but not both together. */
+static int topic_number(struct sqlite_store *s, const char *name, uint64_t seq, int64_t *ret_id,
+                        struct error *err)
+{
+        struct topic_row *t;
+
+        if (topic_use(s, name, &t, err) < 0)
                 return -1;
-        s->topic = name;
+        if (seq != t->last + 1)
+                return error_set(err, ERR_CONFLICT, 0,
+                                 "store '%s': event %" PRIu64 " of topic '%s' where %" PRIu64
+                                 " comes next",
+                                 s->path, seq, name, t->last + 1);
+        t->last = seq;
+        *ret_id = t->id;
         return 0;
 }
 
@@ -223,14 +266,21 @@ static int apply_event(struct sqlite_store *s, const struct store_op *op, struct
 {
         _cleanup_(sqlite_resetp) sqlite3_stmt *q = NULL;
         const struct event *e = &op->ev;
+        int64_t id, also_id = 0;
 
-        if (topic_use(s, op->key, err) < 0 || sqlite_stmt(s->writer, SQL_EVENT_ADD, &q, err) < 0)
+        if (topic_number(s, op->key, e->seq, &id, err) < 0 ||
+            (op->also && topic_number(s, op->also, op->also_seq, &also_id, err) < 0) ||
+            sqlite_stmt(s->writer, SQL_EVENT_ADD, &q, err) < 0)
                 return -1;
-        (void) sqlite3_bind_int64(q, 1, s->topic_id);
+        (void) sqlite3_bind_int64(q, 1, id);
         (void) sqlite3_bind_int64(q, 2, (int64_t) e->seq);
         (void) sqlite3_bind_int64(q, 3, e->at_us);
         (void) sqlite3_bind_int64(q, 4, e->kind);
         bind_chunk(q, 5, e->body);
+        if (op->also) { /* else both stay NULL */
+                (void) sqlite3_bind_int64(q, 6, also_id);
+                (void) sqlite3_bind_int64(q, 7, (int64_t) op->also_seq);
+        }
         return sqlite_run(s->writer, q, err);
 }
 
@@ -287,52 +337,36 @@ static int sqlite_store_commit(void *h, const struct store_op *ops, size_t n, st
         r = apply_all(s, ops, n, err);
         if (r < 0)
                 sqlite_rollback(s->writer);
-        s->topic = NULL; /* the name is the caller's, the number may be rolled back */
+        if (r < 0 || s->known.n > TOPICS_KNOWN)
+                forget_topics(s);
         return r;
 }
 
-static int topic_last(struct sqlite_conn *c, int64_t id, uint64_t *ret, struct error *err)
-{
-        _cleanup_(sqlite_resetp) sqlite3_stmt *q = NULL;
-        int rc;
-
-        if (sqlite_stmt(c, SQL_EVENT_LAST, &q, err) < 0)
-                return -1;
-        (void) sqlite3_bind_int64(q, 1, id);
-        rc = sqlite_step(q);
-        if (rc != SQLITE_ROW)
-                return sqlite_fail(c, rc, err);
-        *ret = (uint64_t) sqlite3_column_int64(q, 0); /* NULL reads as 0 */
-        return 0;
-}
-
-/* DELETE and UPDATE of one trim: both take the topic and the number. */
-static int trim_step(struct sqlite_conn *c, enum sql_id id, int64_t topic_id, uint64_t upto,
-                     struct error *err)
+/* The DELETEs and the UPDATE of one trim: all take the topic and where it begins and ends. */
+static int trim_step(struct sqlite_conn *c, enum sql_id id, const struct topic_row *t,
+                     uint64_t upto, struct error *err)
 {
         _cleanup_(sqlite_resetp) sqlite3_stmt *q = NULL;
 
         if (sqlite_stmt(c, id, &q, err) < 0)
                 return -1;
-        (void) sqlite3_bind_int64(q, 1, topic_id);
-        (void) sqlite3_bind_int64(q, 2, (int64_t) upto);
+        (void) sqlite3_bind_int64(q, 1, t->id);
+        (void) sqlite3_bind_int64(q, 2, (int64_t) t->trimmed);
+        (void) sqlite3_bind_int64(q, 3, (int64_t) upto);
         return sqlite_run(c, q, err);
 }
 
 static int trim_all(struct sqlite_conn *c, const char *topic, uint64_t upto, struct error *err)
 {
-        uint64_t trimmed = 0, last = 0;
-        int64_t id = 0;
-        int r = topic_find(c, topic, &id, &trimmed, err);
+        static const enum sql_id steps[] = { SQL_EVENT_TRIM, SQL_ALSO_TRIM, SQL_TOPIC_TRIM };
+        struct topic_row t = { 0 };
 
-        if (r <= 0)
-                return r < 0 ? -1 : run_plain(c, SQL_COMMIT, err);
-        if (topic_last(c, id, &last, err) < 0)
+        if (topic_find(c, topic, &t, err) < 0)
                 return -1;
-        upto = MIN(upto, last);
-        if (upto > trimmed && (trim_step(c, SQL_EVENT_TRIM, id, upto, err) < 0 ||
-                               trim_step(c, SQL_TOPIC_TRIM, id, upto, err) < 0))
-                return -1;
+        upto = MIN(upto, t.last);
+        for (size_t i = 0; upto > t.trimmed && i < ARRAY_LEN(steps); i++)
+                if (trim_step(c, steps[i], &t, upto, err) < 0)
+                        return -1;
         return run_plain(c, SQL_COMMIT, err);
 }
 
@@ -429,15 +463,12 @@ static int sqlite_store_events(void *h, const char *topic, uint64_t after, struc
 static int read_range(struct sqlite_conn *c, const char *topic, uint64_t *ret_first,
                       uint64_t *ret_last, struct error *err)
 {
-        uint64_t trimmed = 0, last = 0;
-        int64_t id = 0;
-        int r = topic_find(c, topic, &id, &trimmed, err);
+        struct topic_row t = { 0 };
 
-        if (r < 0 || (r > 0 && topic_last(c, id, &last, err) < 0))
+        if (topic_find(c, topic, &t, err) < 0)
                 return -1;
-        last = MAX(last, trimmed);
-        *ret_first = last ? trimmed + 1 : 0;
-        *ret_last = last;
+        *ret_first = t.last ? t.trimmed + 1 : 0;
+        *ret_last = t.last;
         return 0;
 }
 

@@ -129,19 +129,29 @@ static const struct store_ops store_gate = {
         .close = gate_close,
 };
 
-void bed_init(struct bed *b)
+void bed_open(struct bed *b, const struct store_ops *ops, const char *dsn)
 {
         struct error err = { 0 };
 
-        gate_reset();
         b->loop = loop_new();
-        EXPECT_OK(evlog_new(b->loop, &store_gate, "", &b->log, &err), err);
+        EXPECT_OK(evlog_new(b->loop, ops, dsn, &b->log, &err), err);
+}
+
+void bed_close(struct bed *b)
+{
+        b->log = evlog_free(b->log, -1);
+        b->loop = loop_free(b->loop);
+}
+
+void bed_init(struct bed *b)
+{
+        gate_reset();
+        bed_open(b, &store_gate, "");
 }
 
 void bed_done(struct bed *b)
 {
-        b->log = evlog_free(b->log, -1);
-        b->loop = loop_free(b->loop);
+        bed_close(b);
         EXPECT(gate.is_closed);
 }
 

@@ -32,6 +32,8 @@ struct bed {
 
 void bed_init(struct bed *b); /* also resets the gate */
 void bed_done(struct bed *b);
+void bed_open(struct bed *b, const struct store_ops *ops, const char *dsn); /* without the gate */
+void bed_close(struct bed *b);
 void bed_turn(struct bed *b); /* everything that is ready now, and what follows from it */
 bool bed_await(struct bed *b, const bool *flag);
 

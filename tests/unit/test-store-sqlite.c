@@ -48,7 +48,7 @@ TEST(sqlite_store_refuses_a_newer_schema)
         exec_sql(s.db, "UPDATE meta SET version = 7");
         (void) snprintf(
                 want, sizeof(want),
-                "store '%s' was written by a newer version (schema 7, this program knows 1)", s.db);
+                "store '%s' was written by a newer version (schema 7, this program knows 2)", s.db);
         expect_refused(s.db, ERR_UNSUPPORTED, want);
         scratch_done(&s);
 }
@@ -171,6 +171,145 @@ TEST(sqlite_migration_is_whole_or_nothing)
         EXPECT_OK(sqlite_exec_int(c, "SELECT version FROM meta", &n, &err), err);
         EXPECT_INT(n, 2);
         sqlite_conn_free(c);
+        scratch_done(&s);
+}
+
+static int64_t count(const char *path, const char *sql)
+{
+        sqlite3_stmt *q;
+        sqlite3 *db;
+        int64_t n;
+
+        EXPECT_INT(sqlite3_open(path, &db), SQLITE_OK);
+        EXPECT_INT(sqlite3_prepare_v2(db, sql, -1, &q, NULL), SQLITE_OK);
+        EXPECT_INT(sqlite3_step(q), SQLITE_ROW);
+        n = sqlite3_column_int64(q, 0);
+        (void) sqlite3_finalize(q);
+        (void) sqlite3_close(db);
+        return n;
+}
+
+/* As the first version of the schema wrote it: the text is kept here, not taken from the program.
+ */
+static const char version_1[] =
+        "CREATE TABLE meta (version INTEGER NOT NULL) STRICT; INSERT INTO meta VALUES (1);"
+        "CREATE TABLE topics (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,"
+        "  trimmed INTEGER NOT NULL DEFAULT 0) STRICT;"
+        "CREATE TABLE events (topic_id INTEGER NOT NULL, seq INTEGER NOT NULL,"
+        "  at_us INTEGER NOT NULL, kind INTEGER NOT NULL, body BLOB NOT NULL,"
+        "  PRIMARY KEY (topic_id, seq)) STRICT;"
+        "CREATE TABLE docs (key TEXT NOT NULL PRIMARY KEY, doc BLOB NOT NULL)"
+        "  STRICT, WITHOUT ROWID;"
+        "INSERT INTO topics VALUES (1, 'a', 2), (2, 'b', 0), (3, 'gone', 9);"
+        "INSERT INTO events VALUES (1, 3, 30, 5, x'6133'), (1, 4, 40, 5, x''),"
+        "  (2, 1, 10, 65535, zeroblob(20000));"
+        "INSERT INTO docs VALUES ('s/1', x'7b7d');";
+
+static int see_old_doc(void *arg, const char *key, const char *doc, size_t len)
+{
+        EXPECT_STR(key, "s/1");
+        EXPECT_INT(len, 2);
+        EXPECT_MEM(doc, "{}", 2);
+        ++*(int *) arg;
+        return 0;
+}
+
+static void expect_old_range(void *h, const char *topic, uint64_t first, uint64_t last)
+{
+        struct error err = { 0 };
+        uint64_t f, l;
+
+        EXPECT_OK(store_sqlite.range(h, topic, &f, &l, &err), err);
+        EXPECT_INT(f, first);
+        EXPECT_INT(l, last);
+}
+
+static void expect_old_content(void *h)
+{
+        struct event got[4];
+        struct error err = { 0 };
+        int docs = 0;
+
+        expect_old_range(h, "a", 3, 4);
+        expect_old_range(h, "gone", 10, 9);
+        EXPECT_INT(store_sqlite.events(h, "a", 2, got, 2, &err), 2);
+        EXPECT_INT(got[0].at_us, 30);
+        expect_body(&got[0], "a3");
+        expect_body(&got[1], "");
+        chunk_unref(got[0].body);
+        chunk_unref(got[1].body);
+        EXPECT_INT(store_sqlite.events(h, "b", 0, got, 4, &err), 1);
+        EXPECT_INT(got[0].kind, 65535);
+        EXPECT_INT(got[0].body->len, 20000);
+        chunk_unref(got[0].body);
+        EXPECT_OK(store_sqlite.docs(h, "", see_old_doc, &docs, &err), err);
+        EXPECT_INT(docs, 1);
+}
+
+TEST(sqlite_store_of_version_1_keeps_everything_and_takes_pairs)
+{
+        _cleanup_(chunk_unrefp) struct chunk *body = text_chunk("new");
+        const struct store_op op = {
+                .op = OP_EVENT, .key = "a", .ev = { 5, 50, 5, body }, .also = "gone", .also_seq = 10
+        };
+        struct scratch s;
+        struct error err = { 0 };
+        void *h;
+
+        scratch_init(&s);
+        exec_sql(s.db, version_1);
+        for (int i = 0; i < 2; i++) { /* migrated, then opened as it is */
+                EXPECT_OK(store_sqlite.open(s.db, &h, &err), err);
+                EXPECT_INT(count(s.db, "SELECT version FROM meta"), 2);
+                expect_old_content(h);
+                store_sqlite.close(h);
+        }
+        EXPECT_OK(store_sqlite.open(s.db, &h, &err), err);
+        EXPECT_OK(store_sqlite.commit(h, &op, 1, &err), err);
+        expect_old_range(h, "a", 3, 5);
+        expect_old_range(h, "gone", 10, 10);
+        EXPECT_OK(store_sqlite.trim(h, "a", 5, &err), err);
+        EXPECT_INT(count(s.db, "SELECT count(*) FROM events"), 2); /* of b, and the pair */
+        store_sqlite.close(h);
+        scratch_done(&s);
+}
+
+TEST(sqlite_store_keeps_a_shared_body_once_and_not_too_long)
+{
+        enum { N = 20 };
+        static const char rows[] = "SELECT count(*) FROM events";
+        static const char bytes[] = "SELECT coalesce(sum(length(body)), 0) FROM events";
+        _cleanup_(chunk_unrefp) struct chunk *body = text_chunk("0123456789");
+        struct scratch s;
+        struct error err = { 0 };
+        void *h;
+
+        scratch_init(&s);
+        EXPECT_OK(store_sqlite.open(s.db, &h, &err), err);
+        for (uint64_t i = 1; i <= N; i++) {
+                const char *key = i % 2 ? "a" : "b", *also = i % 2 ? "b" : "a";
+                struct store_op op = {
+                        .op = OP_EVENT,
+                        .key = key,
+                        .ev = { i, 1, 0, body },
+                        .also = also,
+                        .also_seq = i,
+                };
+
+                EXPECT_OK(store_sqlite.commit(h, &op, 1, &err), err);
+        }
+        EXPECT_INT(count(s.db, bytes), N * 10);
+        EXPECT_OK(store_sqlite.trim(h, "a", 15, &err), err);
+        EXPECT_INT(count(s.db, rows), N);
+        EXPECT_OK(store_sqlite.trim(h, "b", 7, &err), err);
+        EXPECT_INT(count(s.db, rows), N - 7);
+        EXPECT_OK(store_sqlite.trim(h, "b", 18, &err), err);
+        EXPECT_INT(count(s.db, rows), N - 15);
+        EXPECT_OK(store_sqlite.trim(h, "a", N, &err), err);
+        EXPECT_INT(count(s.db, rows), N - 18);
+        EXPECT_OK(store_sqlite.trim(h, "b", N, &err), err);
+        EXPECT_INT(count(s.db, rows), 0);
+        store_sqlite.close(h);
         scratch_done(&s);
 }
 

@@ -228,3 +228,151 @@ TEST(store_trim_keeps_the_numbers_going)
 {
         each_store(check_trim);
 }
+
+/* Two topics, one event */
+
+static struct store_op pair(const char *key, uint64_t seq, const char *also, uint64_t also_seq,
+                            struct chunk *body)
+{
+        return (struct store_op) { .op = OP_EVENT,
+                                   .key = key,
+                                   .ev = { seq, 30, 7, body },
+                                   .also = also,
+                                   .also_seq = also_seq };
+}
+
+/* What a topic has after a number, as "1=x;2=y;". */
+static void expect_list(const struct store_ops *ops, void *h, const char *topic, uint64_t after,
+                        const char *want)
+{
+        struct event got[16];
+        struct error err = { 0 };
+        char text[256] = "";
+        int n = ops->events(h, topic, after, got, ARRAY_LEN(got), &err);
+
+        EXPECT_OK(n, err);
+        for (int i = 0; i < n; i++) {
+                size_t at = strlen(text);
+
+                (void) snprintf(text + at, sizeof(text) - at, "%" PRIu64 "=%.*s;", got[i].seq,
+                                (int) got[i].body->len, (const char *) got[i].body->data);
+                EXPECT_INT(got[i].at_us, 30);
+                EXPECT_INT(got[i].kind, 7);
+                chunk_unref(got[i].body);
+        }
+        EXPECT_STR(text, want);
+}
+
+/* One commit; each topic is first here and second there. */
+static void put_pairs(const struct store_ops *ops, void *h)
+{
+        _cleanup_(chunk_unrefp) struct chunk *p = text_chunk("p"), *q = text_chunk("q"),
+                                             *r = text_chunk("r"), *x = text_chunk("x");
+        struct error err = { 0 };
+        const struct store_op all[] = {
+                pair("a", 1, "b", 1, p), pair("a", 2, NULL, 0, q), pair("b", 2, NULL, 0, x),
+                pair("b", 3, "a", 3, r), pair("a", 4, "c", 1, x),  pair("a", 5, "b", 4, q),
+        };
+
+        EXPECT_OK(ops->commit(h, all, ARRAY_LEN(all), &err), err);
+}
+
+static void check_pair(const struct store_ops *ops, void *h)
+{
+        put_pairs(ops, h);
+        expect_list(ops, h, "a", 0, "1=p;2=q;3=r;4=x;5=q;");
+        expect_list(ops, h, "b", 0, "1=p;2=x;3=r;4=q;");
+        expect_list(ops, h, "c", 0, "1=x;");
+        expect_list(ops, h, "b", 2, "3=r;4=q;");
+        expect_list(ops, h, "b", 4, "");
+        expect_range(ops, h, "a", 1, 5);
+        expect_range(ops, h, "b", 1, 4);
+        expect_range(ops, h, "c", 1, 1);
+}
+
+TEST(store_gives_an_event_a_number_in_each_of_its_two_topics)
+{
+        each_store(check_pair);
+}
+
+static void check_pair_limits(const struct store_ops *ops, void *h)
+{
+        struct event got[3];
+        struct error err = { 0 };
+
+        put_pairs(ops, h);
+        EXPECT_INT(ops->events(h, "b", 0, got, 3, &err), 3);
+        for (int i = 0; i < 3; i++) {
+                EXPECT_INT(got[i].seq, i + 1);
+                chunk_unref(got[i].body);
+        }
+}
+
+TEST(store_page_of_a_second_topic_ends_at_its_limit)
+{
+        each_store(check_pair_limits);
+}
+
+static void check_pair_trim(const struct store_ops *ops, void *h)
+{
+        struct error err = { 0 };
+
+        put_pairs(ops, h);
+        EXPECT_OK(ops->trim(h, "a", 3, &err), err);
+        expect_list(ops, h, "a", 0, "4=x;5=q;"); /* what is there for b only does not show */
+        expect_list(ops, h, "b", 0, "1=p;2=x;3=r;4=q;");
+        expect_range(ops, h, "a", 4, 5);
+        EXPECT_OK(ops->trim(h, "b", UINT64_MAX, &err), err);
+        expect_list(ops, h, "b", 0, "");
+        expect_range(ops, h, "b", 5, 4);
+        expect_list(ops, h, "a", 0, "4=x;5=q;");
+        EXPECT_OK(ops->trim(h, "c", 1, &err), err);
+        EXPECT_OK(ops->trim(h, "a", 4, &err), err);
+        expect_list(ops, h, "a", 0, "5=q;");
+        EXPECT_OK(ops->trim(h, "a", 5, &err), err);
+        expect_range(ops, h, "a", 6, 5);
+        expect_range(ops, h, "c", 2, 1);
+}
+
+TEST(store_trim_of_one_topic_leaves_the_event_to_the_other)
+{
+        each_store(check_pair_trim);
+}
+
+/* Refused whole: a good operation goes first, a document goes along. */
+static void expect_conflict(const struct store_ops *ops, void *h, struct store_op bad)
+{
+        struct error err = { 0 };
+        struct store_op all[] = {
+                pair("a", 6, "new", 1, bad.ev.body),
+                { .op = OP_PUT, .key = "doc", .doc = bad.ev.body },
+                bad,
+        };
+
+        EXPECT_ERR(ops->commit(h, all, ARRAY_LEN(all), &err), ERR_CONFLICT, err);
+        expect_range(ops, h, "new", 0, 0);
+        expect_docs(ops, h, "", "");
+        expect_list(ops, h, "a", 0, "1=p;2=q;3=r;4=x;5=q;");
+        expect_list(ops, h, "b", 0, "1=p;2=x;3=r;4=q;");
+}
+
+static void check_pair_conflicts(const struct store_ops *ops, void *h)
+{
+        _cleanup_(chunk_unrefp) struct chunk *z = text_chunk("z");
+        const struct store_op good = pair("a", 6, "b", 5, z);
+        struct error err = { 0 };
+
+        put_pairs(ops, h);
+        expect_conflict(ops, h, pair("b", 5, "a", 5, z)); /* taken, as a first number */
+        expect_conflict(ops, h, pair("b", 5, "a", 3, z)); /* taken, as a second number */
+        expect_conflict(ops, h, pair("b", 3, NULL, 0, z));
+        expect_conflict(ops, h, pair("b", 4, NULL, 0, z)); /* taken by a second number */
+        expect_conflict(ops, h, pair("a", 7, "b", 6, z));  /* a hole */
+        EXPECT_OK(ops->commit(h, &good, 1, &err), err);
+        expect_list(ops, h, "b", 4, "5=z;");
+}
+
+TEST(store_refuses_a_pair_whole_when_one_number_is_not_the_next)
+{
+        each_store(check_pair_conflicts);
+}
