@@ -154,9 +154,11 @@ void loop_pool_free(struct loop *l)
         p->is_ending = true;
         (void) pthread_cond_broadcast(&p->has_work);
         (void) pthread_mutex_unlock(&p->mutex);
-        while (p->n_threads)
-                (void) pthread_join(p->threads[--p->n_threads], NULL);
-        finish(p);
+        do { /* what is done may ask for more work, and that for a thread */
+                while (p->n_threads)
+                        (void) pthread_join(p->threads[--p->n_threads], NULL);
+                finish(p);
+        } while (p->n_threads || !list_empty(&p->finished));
         wakeup_free(p->wakeup);
         (void) pthread_mutex_destroy(&p->mutex);
         (void) pthread_cond_destroy(&p->has_work);

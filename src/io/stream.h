@@ -57,6 +57,8 @@ struct stream {
         uint64_t file_bytes;          /* in there */
         uint32_t high_bytes;          /* "full" above; default STREAM_HIGH_BYTES */
         bool is_full, is_paused, is_finishing, has_ended;
+        bool hears_out; /* the owner's choice: a pause does not end a stream that cannot write any
+                         * more, since what the other side said before is wanted, if later */
 };
 
 enum { STREAM_HIGH_BYTES = 256 * 1024, STREAM_READ_BYTES = 64 * 1024 };
@@ -83,6 +85,12 @@ static inline size_t stream_queued(const struct stream *s)
 {
         return s->file_bytes + (s->carrier ? stream_queued(s->carrier) : s->queued_bytes);
 }
+/* The address of the other side's machine as text ("127.0.0.1", "::1"). False: it has none (a unix
+ * socket, a pipe), or the stream is over. */
+bool stream_peer(struct stream *s, char *ret, size_t size);
+/* For a connection that may rightly be silent for days: the kernel asks now and then whether the
+ * other machine is still there, and ends the stream if not. */
+void stream_keep_alive(struct stream *s);
 /* Has the other side taken anything since the last look? */
 static inline uint64_t stream_sent(const struct stream *s)
 {

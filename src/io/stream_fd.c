@@ -36,6 +36,12 @@ static bool wants_data(const struct fd_stream *f)
         return !f->s.is_paused && !f->saw_eof && f->s.sink && f->s.sink->on_data;
 }
 
+/* Will somebody read what the other side has said, now or after a pause? */
+static bool may_hear(const struct fd_stream *f)
+{
+        return wants_data(f) || (f->s.hears_out && !f->saw_eof && f->s.sink && f->s.sink->on_data);
+}
+
 static void set_watch(struct fd_stream *f)
 {
         int want = 0;
@@ -126,7 +132,7 @@ static bool is_gone(int why)
 static void write_failed(struct fd_stream *f, int why)
 {
         f->lost = why;
-        if (!f->is_socket || !wants_data(f) || !is_gone(why)) {
+        if (!f->is_socket || !may_hear(f) || !is_gone(why)) {
                 end(f, why, "write");
                 return;
         }
@@ -203,7 +209,7 @@ static void on_ready(void *arg, int events)
                 return;
         if ((events & WATCH_READ) && wants_data(f))
                 read_some(f); /* may free f, whose memory stays until later */
-        else if (events & WATCH_ERROR)
+        else if ((events & WATCH_ERROR) && !may_hear(f))
                 end(f, EPIPE, "wait"); /* and nobody reads: the other side is gone */
         set_watch(f); /* an error turned it off; what came before the error is still read */
 }
@@ -224,7 +230,7 @@ static int fd_write(struct stream *s, struct chunk *c, struct error *err)
 
 static void fd_pause(struct stream *s, bool on)
 {
-        if (of(s)->lost && on)
+        if (of(s)->lost && on && !s->hears_out)
                 end(of(s), 0, NULL); /* nobody waits for the last words */
         else
                 set_watch(of(s));

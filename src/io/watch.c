@@ -5,11 +5,14 @@
 #include "base/alloc.h"
 #include "io/loop_impl.h"
 
+/* Turning a watch off costs system calls, and most of the time it is freed or turned on again right
+ * after. So it is left armed, and disarmed only if something comes that nobody wants. */
 struct watch {
         uv_poll_t uv;
         void (*fn)(void *arg, int events);
         void *arg;
-        int events; /* what is being watched now */
+        int events; /* what is wanted now … */
+        int armed;  /* … and what the loop library looks for; the same unless events is 0 */
 };
 
 int watch_new(struct loop *l, int fd, void (*fn)(void *arg, int events), void *arg,
@@ -34,8 +37,13 @@ static void on_poll(uv_poll_t *h, int status, int events)
         struct watch *w = h->data;
         int got = 0;
 
+        if (!w->events) { /* also if the other side hangs up: that is asked for like all else */
+                w->armed = 0;
+                (void) uv_poll_stop(h);
+                return;
+        }
         if (status < 0) {
-                w->events = 0; /* the loop library stops at POLLERR */
+                w->events = w->armed = 0; /* the loop library stops at POLLERR */
                 w->fn(w->arg, WATCH_READ | WATCH_WRITE | WATCH_ERROR);
                 return;
         }
@@ -52,13 +60,10 @@ void watch_set(struct watch *w, int events)
 {
         int uv = 0;
 
-        if (events == w->events)
-                return;
         w->events = events;
-        if (!events) {
-                (void) uv_poll_stop(&w->uv);
+        if (!events || events == w->armed)
                 return;
-        }
+        w->armed = events;
         if (events & WATCH_READ)
                 uv |= UV_READABLE;
         if (events & WATCH_WRITE)

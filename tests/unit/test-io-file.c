@@ -110,8 +110,10 @@ static const struct stream_sink only_writes = { NULL, NULL, on_room, on_end };
 
 static void bed_make(struct bed *b)
 {
-        unsigned fds = count_fds();
+        unsigned fds;
 
+        loop_free(loop_new()); /* the first one opens what the loop library keeps for good */
+        fds = count_fds();
         *b = (struct bed) { .loop = loop_new(), .fds = fds, .fd = -1 };
 }
 

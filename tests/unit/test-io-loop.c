@@ -408,3 +408,33 @@ TEST(freeing_the_loop_waits_for_work_that_runs)
         loop_free(l);
         EXPECT(p.done);
 }
+
+/* Work whose end asks for more of it, as a file that leaves slice by slice does. */
+struct chain {
+        struct loop *loop;
+        unsigned left, runs;
+};
+
+static void chain_run(void *arg)
+{
+        ((struct chain *) arg)->runs++;
+}
+
+static void chain_done(void *arg)
+{
+        struct chain *c = arg;
+
+        if (--c->left)
+                loop_work(c->loop, chain_run, chain_done, c);
+}
+
+TEST(freeing_the_loop_finishes_work_that_asks_for_more)
+{
+        enum { STEPS = 20 };
+        struct chain c = { .loop = loop_new(), .left = STEPS };
+
+        loop_work(c.loop, chain_run, chain_done, &c);
+        loop_free(c.loop);
+        EXPECT_INT(c.runs, STEPS);
+        EXPECT_INT(c.left, 0);
+}

@@ -1,11 +1,14 @@
 /* Streams over socketpairs, pipes, ptys and memory: back-pressure, ends, frees inside callbacks. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pty.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/fd.h"
 #include "io/chunkq.h"
@@ -591,4 +594,134 @@ TEST(chunk_queue_leaves_from_the_front_byte_by_byte)
         EXPECT_INT(q.n, 0);
         EXPECT_INT(chunkq_iov(&q, iov, 8), 0);
         chunkq_done(&q);
+}
+
+/* ---- last words ---- */
+
+/* The other side said much, then left; our write fails, and the reader wants a pause. */
+static void hear_out(struct end *e, struct loop *l, bool hears_out)
+{
+        char *much = xcalloc(1, 2 * BLOCK);
+        int fd[2];
+
+        open_sockets(fd);
+        EXPECT_INT(write(fd[1], much, 2 * BLOCK), 2 * BLOCK);
+        (void) close(fd[1]);
+        free(much);
+        open_end(e, l, fd[0], &no_eof);
+        e->s->hears_out = hears_out;
+        e->pauses = true;
+        (void) stream_write_bytes(e->s, "x", 1, NULL);
+        EXPECT(loop_run_until(l, &e->has_got, PATIENCE_MS));
+        for (int i = 0; i < 5; i++)
+                turn(l);
+}
+
+TEST(stream_that_hears_out_keeps_the_last_words_over_a_pause)
+{
+        struct loop *l = loop_new();
+        struct end e;
+
+        hear_out(&e, l, true);
+        EXPECT(!e.is_over);
+        EXPECT_INT(e.got.len, BLOCK);
+        e.pauses = false;
+        stream_pause(e.s, false);
+        EXPECT(loop_run_until(l, &e.is_over, PATIENCE_MS));
+        EXPECT_INT(e.got.len, 2 * BLOCK);
+        EXPECT_INT(e.why, ERR_UPSTREAM);
+        EXPECT_INT(e.ends, 1);
+        close_end(&e);
+        loop_free(l);
+}
+
+TEST(stream_that_cannot_write_ends_with_a_pause)
+{
+        struct loop *l = loop_new();
+        struct end e;
+
+        hear_out(&e, l, false);
+        EXPECT(e.is_over);
+        EXPECT_INT(e.why, ERR_UPSTREAM);
+        close_end(&e);
+        loop_free(l);
+}
+
+/* ---- who is there ---- */
+
+/* One end of a connection from `from`, as a server that listens at `at` (both v6 texts) gets it. */
+static int tcp_accept(const char *at, const char *from, int *ret_client)
+{
+        struct sockaddr_in6 a = { .sin6_family = AF_INET6 };
+        socklen_t len = sizeof(a);
+        int door = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0, fd;
+
+        *ret_client = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        EXPECT_INT(setsockopt(door, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)), 0);
+        EXPECT_INT(inet_pton(AF_INET6, at, &a.sin6_addr), 1);
+        EXPECT_INT(bind(door, (struct sockaddr *) &a, sizeof(a)), 0);
+        EXPECT_INT(listen(door, 1), 0);
+        EXPECT_INT(getsockname(door, (struct sockaddr *) &a, &len), 0);
+        EXPECT_INT(inet_pton(AF_INET6, from, &a.sin6_addr), 1);
+        EXPECT_INT(connect(*ret_client, (struct sockaddr *) &a, sizeof(a)), 0);
+        fd = accept4(door, NULL, NULL, SOCK_CLOEXEC);
+        EXPECT(fd >= 0);
+        (void) close(door);
+        return fd;
+}
+
+static void expect_peer(const char *at, const char *from, const char *want)
+{
+        struct loop *l = loop_new();
+        struct error err = { 0 };
+        struct stream *s;
+        char text[46] = "";
+        int client, fd = tcp_accept(at, from, &client), on = 0;
+        socklen_t len = sizeof(on);
+
+        EXPECT_OK(stream_open_fd(l, fd, NULL, NULL, &s, &err), err);
+        EXPECT(stream_peer(s, text, sizeof(text)));
+        EXPECT_STR(text, want);
+        EXPECT(!stream_peer(s, text, 3)); /* no room for it */
+        stream_keep_alive(s);
+        EXPECT_INT(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &len), 0);
+        EXPECT(on);
+        stream_close(s);
+        EXPECT(!stream_peer(s, text, sizeof(text)));
+        stream_keep_alive(s);
+        stream_free(s);
+        loop_free(l);
+        (void) close(client);
+}
+
+TEST(stream_peer_is_the_address_of_the_other_side)
+{
+        expect_peer("::1", "::1", "::1");
+        expect_peer("::", "::ffff:127.0.0.1", "127.0.0.1");
+}
+
+TEST(stream_peer_is_nobody_behind_a_unix_socket_a_pipe_or_in_memory)
+{
+        struct loop *l = loop_new();
+        struct error err = { 0 };
+        struct stream *s, *pair[2];
+        char text[46];
+        int fd[2];
+
+        EXPECT_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+        EXPECT_OK(stream_open_fd(l, fd[0], NULL, NULL, &s, &err), err);
+        EXPECT(!stream_peer(s, text, sizeof(text)));
+        stream_free(s);
+        (void) close(fd[1]);
+        EXPECT_INT(pipe2(fd, O_CLOEXEC), 0);
+        EXPECT_OK(stream_open_fd(l, fd[0], NULL, NULL, &s, &err), err);
+        EXPECT(!stream_peer(s, text, sizeof(text)));
+        stream_keep_alive(s);
+        stream_free(s);
+        (void) close(fd[1]);
+        stream_pair(l, pair);
+        EXPECT(!stream_peer(pair[0], text, sizeof(text)));
+        stream_free(pair[0]);
+        stream_free(pair[1]);
+        loop_free(l);
 }
