@@ -191,6 +191,7 @@ static int open_stream(struct http_call *c, int fd, struct error *err)
 {
         if (stream_open_fd(c->loop, fd, &call_sink, c, &c->stream, err) < 0)
                 return -1;
+        c->stream->hears_out = true; /* an answer to half a request is an answer */
         if (!c->url.is_tls)
                 return 0;
         return tls_wrap(c->tls, TAKE_PTR(c->stream), c->url.host, &call_sink, c, &c->stream, err);

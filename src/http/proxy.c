@@ -97,18 +97,31 @@ static bool goes_on(struct req *r, const struct proxy_spec *spec, const char *na
                !is_in(name, request_names, ARRAY_LEN(request_names)) && !is_listed(r, name);
 }
 
+/* Who the request came from: what others in front of us say, then the client's own address. NULL:
+ * a unix socket, and nobody says anything. */
+static const char *forwarded_for(struct req *r)
+{
+        const char *name, *value, *list = NULL, *peer = req_peer(r);
+
+        for (size_t i = 0; req_header_at(r, i, &name, &value); i++) {
+                if (strcmp(name, "x-forwarded-for") != 0 || !*value)
+                        continue;
+                list = list ? arena_printf(req_arena(r), "%s, %s", list, value) : value;
+                if (strlen(list) > FORWARDED_MAX)
+                        return peer;
+        }
+        return list && peer ? arena_printf(req_arena(r), "%s, %s", list, peer) : list ?: peer;
+}
+
 static size_t put_forwarded(struct req *r, const struct proxy_spec *spec, const char **to)
 {
         struct arena *a = req_arena(r);
-        const char *before = req_header(r, "x-forwarded-for");
+        const char *from = forwarded_for(r);
         struct slice host = req_host(r);
         size_t n = 0;
 
-        /* The connection does not tell its peer's address; RFC 7239 has a word for that. */
-        if (before && strlen(before) <= FORWARDED_MAX)
-                to[n++] = arena_printf(a, "x-forwarded-for: %s, unknown", before);
-        else
-                to[n++] = "x-forwarded-for: unknown";
+        if (from)
+                to[n++] = put_line(a, "x-forwarded-for", from);
         to[n++] = put_line(a, "x-forwarded-proto", r->srv->spec.tls ? "https" : "http");
         if (host.len)
                 to[n++] = put_line(a, "x-forwarded-host", arena_strndup(a, host.at, host.len));
@@ -340,6 +353,7 @@ static void body_end(void *arg, const struct error *why)
         struct proxy *p = arg;
 
         if (!why) {
+                p->holds_client = false; /* it waits for the answer now, as long as that takes */
                 http_call_finish(p->call);
                 return;
         }
@@ -409,17 +423,25 @@ static void close_tunnel(struct proxy *p, uint32_t within_ms)
 
 /* ---- the answer ---- */
 
-/* Headers that the other server's Connection header takes out go no further either. */
+/* Is the header one of those that a Connection header of the answer takes out? */
+static bool is_listed_back(struct proxy *p, const char *name)
+{
+        const char *other, *value;
+
+        for (size_t at = 0; (other = http_call_next_header(p->call, &at, &value));)
+                if (strcmp(other, "connection") == 0 && slice_list_has(SLICE(value), name))
+                        return true;
+        return false;
+}
+
 static bool comes_back(struct proxy *p, const char *name, bool has_cors)
 {
-        const char *connection = http_call_header(p->call, "connection");
-
         if (is_in(name, hop_names, ARRAY_LEN(hop_names)) ||
             is_in(name, reply_names, ARRAY_LEN(reply_names)))
                 return false;
         if (has_cors && str_starts(name, "access-control-"))
                 return false; /* two of them would mean none to a browser */
-        return !connection || !slice_list_has(SLICE(connection), name);
+        return !is_listed_back(p, name);
 }
 
 static bool has_cors(const struct req *r)
@@ -523,6 +545,7 @@ static void start_tunnel(struct proxy *p)
         }
         p->state = PROXY_TUNNEL;
         stream_set_sink(p->client, &client_events, p);
+        stream_keep_alive(p->client);
         if (early.len)
                 say(p, early.at, early.len);
 }
@@ -596,7 +619,7 @@ static void server_drains(void *arg)
 {
         struct proxy *p = arg;
 
-        if (p->state == PROXY_TUNNEL) {
+        if (p->client) {
                 close_tunnel(p, CLOSE_MS);
         } else if (p->state == PROXY_ANSWERING && p->is_endless) {
                 reply_end(p->req);
@@ -607,6 +630,10 @@ static void server_drains(void *arg)
 static int start_call(struct proxy *p, struct error *err)
 {
         struct req *r = p->req;
+        bool is_upgrade = req_wants_upgrade(r);
+        /* Until an upgrade is answered nobody reads what the client sends, so that its leaving may
+         * go unnoticed. */
+        uint32_t head_ms = is_upgrade ? p->spec.stall_ms : NEVER_MS;
         const struct http_call_spec spec = {
                 .method = r->method,
                 .url = p->spec.url,
@@ -614,9 +641,9 @@ static int start_call(struct proxy *p, struct error *err)
                 .fallback_host = p->spec.fallback_host,
                 .headers = make_headers(r, &p->spec),
                 .stream_body = r->has_body,
-                .upgrade = req_wants_upgrade(r) ? req_header(r, "upgrade") : NULL,
+                .upgrade = is_upgrade ? req_header(r, "upgrade") : NULL,
                 .connect_ms = p->spec.connect_ms,
-                .head_ms = p->spec.head_ms ? p->spec.head_ms : NEVER_MS,
+                .head_ms = p->spec.head_ms ? p->spec.head_ms : head_ms,
         };
 
         return http_call_new(req_loop(r), &spec, &call_events, p, &p->call, err);

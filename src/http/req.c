@@ -1,5 +1,6 @@
 #include "http/req.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,15 @@ bool req_header_at(struct req *r, size_t i, const char **ret_name, const char **
 struct slice req_host(struct req *r)
 {
         return r->host.at ? r->host : (struct slice) { "", 0 };
+}
+
+const char *req_peer(struct req *r)
+{
+        char text[INET6_ADDRSTRLEN];
+
+        if (!r->conn || !stream_peer(r->conn->stream, text, sizeof(text)))
+                return NULL;
+        return arena_strdup(&r->arena, text);
 }
 
 const char *req_param(struct req *r, const char *name)

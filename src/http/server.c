@@ -186,6 +186,7 @@ struct http_server *http_server_free(struct http_server *s)
         stop_listening(s);
         while (!list_empty(&s->conns))
                 conn_kill(LIST_ENTRY(s->conns.next, struct conn, node));
+        for_each_req(s, tell_gone); /* those that have left their connection: tunnels, sockets */
         timer_stop(&s->drain_timer);
         task_cancel(&s->drained);
         free(s->listeners);

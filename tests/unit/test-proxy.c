@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -345,13 +346,14 @@ struct bed {
         struct http_server *srv;
         struct peer peer;
         struct talk talk;
+        uint32_t stall_ms;
         char url[64], peer_url[64];
 };
 
 static int any_pass(struct req *r, struct error *err)
 {
         struct bed *b = req_app(r);
-        const struct proxy_spec spec = { .url = b->peer_url, .path = "/", .stall_ms = STALL_MS };
+        const struct proxy_spec spec = { .url = b->peer_url, .path = "/", .stall_ms = b->stall_ms };
 
         return proxy_pass(r, &spec, err);
 }
@@ -368,7 +370,9 @@ static void bed_init(struct bed *b, const char *answer)
         struct listen_spec at = { .host = "127.0.0.1", .fd = -1, .backlog = 4 };
         struct error err = { 0 };
 
-        *b = (struct bed) { .loop = loop_new(), .router = router_new(tables) };
+        *b = (struct bed) { .loop = loop_new(),
+                            .router = router_new(tables),
+                            .stall_ms = STALL_MS };
         b->srv = http_server_new(b->loop, &(struct http_server_spec) {
                                                   .router = b->router,
                                                   .limits = http_limits_default,
@@ -457,5 +461,141 @@ TEST(proxy_ends_a_tunnel_whose_client_does_not_read)
         (void) stream_write_bytes(b.peer.stream, much, BIG, NULL);
         free(much);
         EXPECT(loop_run_until(b.loop, &b.peer.is_over, PATIENCE_MS));
+        bed_done(&b);
+}
+
+/* The body came while we still connected, and is all there is: nobody waits for it any more. */
+TEST(proxy_waits_for_the_answer_to_a_small_body)
+{
+        struct chunk *body = chunk_copy("small", 5);
+        struct bed b;
+
+        bed_init(&b, NULL);
+        bed_ask(&b, &(struct http_call_spec) { .method = "POST", .url = b.url, .body = body });
+        chunk_unref(body);
+        EXPECT(!loop_run_until(b.loop, &b.talk.is_over, STALL_MS * 5));
+        EXPECT(strstr(b.peer.got.data, "\r\n\r\nsmall"));
+        peer_say(&b.peer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        EXPECT(loop_run_until(b.loop, &b.talk.is_over, PATIENCE_MS));
+        EXPECT_STR(b.talk.heard.data, "200|ok");
+        bed_done(&b);
+}
+
+TEST(proxy_waits_for_the_answer_to_an_upgrade_only_so_long)
+{
+        struct bed b;
+
+        bed_init(&b, NULL);
+        bed_ask(&b, &(struct http_call_spec) { .method = "GET", .url = b.url, .upgrade = "x" });
+        EXPECT(loop_run_until(b.loop, &b.talk.is_over, PATIENCE_MS));
+        EXPECT_INT(b.talk.status, 504);
+        bed_done(&b);
+}
+
+static void set_flag(void *arg)
+{
+        *(bool *) arg = true;
+}
+
+static const char go[] = "HTTP/1.1 101 Go\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nhi";
+
+static void bed_tunnel(struct bed *b)
+{
+        bed_init(b, go);
+        b->stall_ms = PATIENCE_MS * 10;
+        bed_ask(b, &(struct http_call_spec) { .method = "GET", .url = b->url, .upgrade = "x" });
+        wait_text(b->loop, &b->talk.heard, "101|hi");
+}
+
+TEST(server_that_goes_takes_its_tunnels_along)
+{
+        struct bed b;
+
+        bed_tunnel(&b);
+        b.srv = http_server_free(b.srv);
+        EXPECT(loop_run_until(b.loop, &b.talk.is_over, PATIENCE_MS));
+        EXPECT(loop_run_until(b.loop, &b.peer.saw_eof, PATIENCE_MS));
+        bed_done(&b);
+}
+
+/* Its server has left, its client has not: that is no reason to use up the grace. */
+TEST(server_that_drains_does_not_wait_for_a_tunnel_that_closes)
+{
+        bool is_drained = false;
+        int64_t start_us;
+        struct bed b;
+
+        bed_tunnel(&b);
+        http_call_pause(b.talk.call, true); /* does not see the end, and does not close */
+        stream_finish(b.peer.stream);
+        EXPECT(loop_run_until(b.loop, &b.peer.is_over, PATIENCE_MS) || b.peer.saw_eof);
+        start_us = loop_now_us(b.loop);
+        http_server_drain(b.srv, set_flag, &is_drained);
+        EXPECT(loop_run_until(b.loop, &is_drained, PATIENCE_MS));
+        EXPECT(loop_now_us(b.loop) - start_us < http_limits_default.drain_ms * 1000 / 2);
+        bed_done(&b);
+}
+
+/* ---- headers ---- */
+
+TEST(proxy_tells_who_the_client_is)
+{
+        static const char *const headers[] = { "X-Forwarded-For: 10.0.0.1", "x-forwarded-for: ",
+                                               "X-Forwarded-For: 10.0.0.2, ::3", NULL };
+        struct bed b;
+
+        bed_init(&b, "HTTP/1.1 204 No\r\n\r\n");
+        bed_ask(&b, &(struct http_call_spec) { .method = "GET", .url = b.url, .headers = headers });
+        EXPECT(loop_run_until(b.loop, &b.talk.is_over, PATIENCE_MS));
+        EXPECT(strstr(b.peer.got.data,
+                      "\r\nx-forwarded-for: 10.0.0.1, 10.0.0.2, ::3, 127.0.0.1\r\n"));
+        bed_done(&b);
+}
+
+TEST(proxy_does_not_believe_an_endless_list_of_clients)
+{
+        char line[600] = "x-forwarded-for: ";
+        const char *const headers[] = { line, NULL };
+        struct bed b;
+
+        memset(line + strlen(line), '1', 513);
+        bed_init(&b, "HTTP/1.1 204 No\r\n\r\n");
+        bed_ask(&b, &(struct http_call_spec) { .method = "GET", .url = b.url, .headers = headers });
+        EXPECT(loop_run_until(b.loop, &b.talk.is_over, PATIENCE_MS));
+        EXPECT(strstr(b.peer.got.data, "\r\nx-forwarded-for: 127.0.0.1\r\n"));
+        bed_done(&b);
+}
+
+TEST(proxy_says_nothing_about_a_client_without_an_address)
+{
+        char path[] = "/tmp/unit-proxy-XXXXXX", sock[64], url[96];
+        struct listen_spec at = { .unix_path = sock, .fd = -1, .backlog = 4 };
+        struct error err = { 0 };
+        struct bed b;
+
+        EXPECT(mkdtemp(path));
+        (void) snprintf(sock, sizeof(sock), "%s/s", path);
+        (void) snprintf(url, sizeof(url), "unix:%s:/pass", sock);
+        bed_init(&b, "HTTP/1.1 204 No\r\n\r\n");
+        EXPECT_OK(http_server_listen(b.srv, &at, &err), err);
+        bed_ask(&b, &(struct http_call_spec) { .method = "GET", .url = url });
+        EXPECT(loop_run_until(b.loop, &b.talk.is_over, PATIENCE_MS));
+        EXPECT_INT(b.talk.status, 204);
+        EXPECT(strstr(b.peer.got.data, "\r\nx-forwarded-proto: http\r\n"));
+        EXPECT(!strstr(b.peer.got.data, "x-forwarded-for"));
+        bed_done(&b);
+        EXPECT_INT(rmdir(path), 0);
+}
+
+TEST(proxy_keeps_what_any_connection_header_of_the_answer_names)
+{
+        struct bed b;
+
+        bed_init(&b, "HTTP/1.1 200 OK\r\nConnection: close\r\nX-A: 1\r\nConnection: x-a\r\n"
+                     "X-B: 2\r\nContent-Length: 0\r\n\r\n");
+        bed_ask(&b, &(struct http_call_spec) { .method = "GET", .url = b.url });
+        EXPECT(loop_run_until(b.loop, &b.talk.is_over, PATIENCE_MS));
+        EXPECT_STR(http_call_header(b.talk.call, "x-b"), "2");
+        EXPECT_STR(http_call_header(b.talk.call, "x-a"), NULL);
         bed_done(&b);
 }
