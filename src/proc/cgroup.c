@@ -128,15 +128,6 @@ static void signal_at(int at, int sig)
         (void) census_at(at, send_to, &sig);
 }
 
-static bool empty_at(int at)
-{
-        char text[256];
-
-        if (read_at(at, "cgroup.events", text, sizeof(text)))
-                return strstr(text, "populated 0");
-        return census_at(at, NULL, NULL) == 0;
-}
-
 /* Version 1 has no kill file. Where it is the freezer, nobody forks while we count heads. */
 static void kill_at(int at)
 {
@@ -257,13 +248,26 @@ static void nap(void)
         (void) nanosleep(&(struct timespec) { .tv_nsec = 1000 * 1000 }, NULL);
 }
 
+/* Opens and locks a name. Another server may sweep it away, and a third make it anew, between these
+ * steps: then the directory that we hold is no longer the one with the name. */
+static int lock_dir_at(int own_fd, const char *name)
+{
+        _cleanup_close_ int dir = open_dir_at(own_fd, name);
+        struct stat held, named;
+
+        if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0 || fstat(dir, &held) < 0 ||
+            fstatat(own_fd, name, &named, 0) < 0 || held.st_ino != named.st_ino)
+                return -1;
+        return TAKE_FD(dir);
+}
+
 /* Runs at start-up only. The killed need a moment to go; what takes longer is left to the next
  * start. */
 static void sweep(int own_fd, const char *name)
 {
-        _cleanup_close_ int dir = open_dir_at(own_fd, name);
+        _cleanup_close_ int dir = lock_dir_at(own_fd, name);
 
-        if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0)
+        if (dir < 0)
                 return;
         for (int ms = 0; ms < SWEEP_MS && remove_at(own_fd, name, 0) < 0; ms++) {
                 kill_at(dir);
@@ -283,22 +287,15 @@ static void sweep_all(int own_fd)
                 (void) closedir(d);
 }
 
-/* Makes and locks one name. A server that starts at the same moment may sweep it away between the
- * two steps: then the directory that we hold is no longer the one with the name. */
 static int claim_one(struct cgroup *g)
 {
-        _cleanup_close_ int dir = -1;
-        struct stat held, named;
-
         if (mkdirat(g->own_fd, g->base_name, 0755) < 0)
                 return -1;
-        dir = open_dir_at(g->own_fd, g->base_name);
-        if (dir < 0 || flock(dir, LOCK_EX | LOCK_NB) < 0 || fstat(dir, &held) < 0 ||
-            fstatat(g->own_fd, g->base_name, &named, 0) < 0 || held.st_ino != named.st_ino) {
-                errno = EEXIST;
+        g->base_fd = lock_dir_at(g->own_fd, g->base_name);
+        if (g->base_fd < 0) {
+                errno = EEXIST; /* swept away by a server that starts at the same moment */
                 return -1;
         }
-        g->base_fd = TAKE_FD(dir);
         return 0;
 }
 
@@ -464,11 +461,20 @@ int cgroup_can_kill(struct cgroup *g, unsigned id)
         return dir < 0 ? -1 : write_at(dir, "cgroup.kill", "1");
 }
 
+/* Who cannot look (no descriptors left) has not seen an empty group. Version 1 has no such file:
+ * there the census may be wrong, and the removal that follows has the last word. */
 bool cgroup_is_empty(struct cgroup *g, unsigned id)
 {
-        _cleanup_close_ int dir = cgroup_open(g, id);
+        _cleanup_close_ int dir = -1;
+        char path[40], text[256];
 
-        return dir < 0 || empty_at(dir);
+        (void) snprintf(path, sizeof(path), "%u/cgroup.events", id);
+        if (read_at(g->base_fd, path, text, sizeof(text)))
+                return strstr(text, "populated 0");
+        if (errno != ENOENT)
+                return false;
+        dir = cgroup_open(g, id);
+        return dir < 0 ? errno == ENOENT : census_at(dir, NULL, NULL) == 0;
 }
 
 int cgroup_remove(struct cgroup *g, unsigned id)

@@ -10,12 +10,13 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "proc/impl.h"
 #include "proc/pty.h"
 #include "proc/spawn.h"
 #include "proc/stdio.h"
 
-enum { DRAIN_MS = 250, POLL_FIRST_US = 1000, POLL_MAX_US = 50 * 1000 };
+enum { DRAIN_MS = 250, POLL_FIRST_US = 1000, POLL_MAX_US = 50 * 1000, USAGE_REST = 10 };
 
 enum child_event { EV_START, EV_STOP, EV_KILL, EV_DONE, EV__MAX };
 
@@ -427,20 +428,27 @@ int child_signal(struct child *c, int sig, struct error *err)
         return 0;
 }
 
-void child_usage(struct child *c, struct child_usage *ret)
+static void look_at_usage(struct child *c)
 {
+        int64_t from_us = clock_mono_us(), now_us;
         struct tree_usage sum = {};
 
-        if (!c->is_reaped && !c->scope.is_gone) {
-                scope_usage(&c->scope, CHILD_USAGE_MAX, &sum);
-                c->usage = (struct child_usage) {
-                        .cpu_user_us = sum.cpu_user_us,
-                        .cpu_system_us = sum.cpu_system_us,
-                        .rss_bytes = sum.rss_bytes,
-                        .peak_rss_bytes = MAX(c->usage.peak_rss_bytes,
-                                              MAX(sum.rss_bytes, sum.largest_peak_bytes)),
-                        .n_processes = sum.n,
-                };
-        }
+        scope_usage(&c->scope, CHILD_USAGE_MAX, &sum);
+        c->usage = (struct child_usage) {
+                .cpu_user_us = sum.cpu_user_us,
+                .cpu_system_us = sum.cpu_system_us,
+                .rss_bytes = sum.rss_bytes,
+                .peak_rss_bytes =
+                        MAX(c->usage.peak_rss_bytes, MAX(sum.rss_bytes, sum.largest_peak_bytes)),
+                .n_processes = sum.n,
+        };
+        now_us = clock_mono_us();
+        c->usage_until_us = now_us + USAGE_REST * (now_us - from_us);
+}
+
+void child_usage(struct child *c, struct child_usage *ret)
+{
+        if (!c->is_reaped && !c->scope.is_gone && clock_mono_us() >= c->usage_until_us)
+                look_at_usage(c);
         *ret = c->usage;
 }

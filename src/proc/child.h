@@ -88,7 +88,9 @@ void child_ask_to_end(struct child *c);
 /* What the tree uses now, from /proc, with what its ended processes had used; after the exit what
  * the child itself and those it waited for used, and n_processes is 0. Peak is the largest resident
  * size of the tree that such a question has seen, or of one of its processes that the kernel kept.
- * A look at each process, but no more than CHILD_USAGE_MAX of them. */
+ * A look at each process, but no more than CHILD_USAGE_MAX of them; an answer that took long to
+ * find is given again for ten times as long, so that asking never takes more than a part of the
+ * loop. */
 struct child_usage {
         uint64_t cpu_user_us, cpu_system_us, rss_bytes, peak_rss_bytes;
         uint32_t n_processes;

@@ -40,6 +40,7 @@ struct child {
         int64_t poll_us;
         int code, sig;
         struct child_usage usage; /* the last answer; of the child itself once it is reaped */
+        int64_t usage_until_us;   /* how long that answer is good */
         bool is_reaped, is_drained, is_freed;
 };
 

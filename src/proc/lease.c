@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,11 +39,10 @@ static void read_boot(char ret[static 40])
 
 static struct note own_note(void)
 {
-        struct note n = { .pid = (int) getpid(), .start = tree_start(getpid()) };
-        struct stat st;
+        struct note n = { .pid = (int) getpid(),
+                          .start = tree_start(getpid()),
+                          .pid_ns = tree_namespace() };
 
-        if (stat("/proc/self/ns/pid", &st) == 0)
-                n.pid_ns = st.st_ino;
         read_boot(n.boot);
         return n;
 }
@@ -91,22 +89,29 @@ void lease_drop(struct lease *l)
 
 /* ---- the dead ---- */
 
+static bool has_mark_of(pid_t pid, const struct note *n)
+{
+        return scope_key_of(tree_mark(pid)) == scope_key(n->pid, n->start, n->pid_ns);
+}
+
 static bool is_leftover(const struct tree *t, const struct tree_proc *p, const struct note *n)
 {
-        return p->start >= n->start && scope_server_of(tree_mark(p->pid)) == n->pid &&
+        return p->start >= n->start && has_mark_of(p->pid, n) &&
                !tree_is_under(t, p->pid, n->pid); /* else it belongs to who has the number now */
 }
 
-static size_t kill_leftovers(const struct note *n)
+/* True while there is one, or might be. */
+static bool kill_leftovers(const struct note *n)
 {
         struct tree t;
-        size_t found = 0;
+        bool found;
 
         tree_scan(&t, 0); /* everybody */
+        found = t.is_partial;
         for (size_t i = 0; i < t.n; i++) {
                 if (!is_leftover(&t, &t.procs[i], n))
                         continue;
-                found++;
+                found = true;
                 tree_signal(&t.procs[i], SIGKILL);
         }
         tree_done(&t);
@@ -116,7 +121,7 @@ static size_t kill_leftovers(const struct note *n)
 static bool end_leftovers(const struct note *n)
 {
         for (int ms = 0; ms < SWEEP_MS; ms++) {
-                if (kill_leftovers(n) == 0)
+                if (!kill_leftovers(n))
                         return true;
                 (void) nanosleep(&(struct timespec) { .tv_nsec = 1000 * 1000 }, NULL);
         }
@@ -129,7 +134,7 @@ static bool settle_note(const struct note *n, const struct note *own)
 {
         if (strcmp(n->boot, own->boot) != 0)
                 return true;
-        if (n->pid_ns != own->pid_ns || scope_server_of(tree_mark(getpid())) == n->pid)
+        if (n->pid_ns != own->pid_ns || has_mark_of(getpid(), n))
                 return false;
         return end_leftovers(n);
 }

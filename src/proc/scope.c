@@ -8,13 +8,12 @@
 #include "base/clock.h"
 #include "proc/spawn.h"
 
-/* "Sandbox agent" in the high bits, our pid, the child's number: 2^61 µs and more of real-time CPU
+/* "Sandbox agent" in the high bits, our key, the child's number: 2^60 µs and more of real-time CPU
  * is no limit, and no program asks for such a value. */
-#define MARK_TAG           0x5aULL
-#define MARK(pid, id)      (MARK_TAG << 54 | (uint64_t) (pid) << 28 | (id))
-#define MARK_IS_OURS(mark) ((mark) >> 28 == MARK(getpid(), 0) >> 28)
+#define MARK_TAG      0x5aULL
+#define MARK(key, id) (MARK_TAG << 54 | (uint64_t) (key) << 28 | (id))
 
-enum { ID_MASK = (1 << 28) - 1, PID_MASK = (1 << 26) - 1, TREE_FRESH_US = 1000, PROBE_ID = 0 };
+enum { ID_MASK = (1 << 28) - 1, KEY_BITS = 26, TREE_FRESH_US = 1000, PROBE_ID = 0 };
 
 /* Version 1: any hierarchy will do that needs no set-up. The freezer can also hold them still. */
 static const char *const v1_homes[] = { "freezer", "pids", "name=systemd", "devices", "cpuacct" };
@@ -49,8 +48,8 @@ static bool is_member(const struct scope *s, const struct tree *t, const struct 
 {
         uint64_t mark = tree_mark(p->pid);
 
-        if (MARK_IS_OURS(mark))
-                return mark == MARK(getpid(), s->id);
+        if (scope_key_of(mark) == s->in->key)
+                return mark == MARK(s->in->key, s->id);
         return s->leader > 0 && (p->sid == s->leader || tree_is_under(t, p->pid, s->leader));
 }
 
@@ -71,7 +70,7 @@ static size_t walk_members(struct scope *s, int sig)
 
 static int reaper_fill(struct scope *s, struct spawn_plan *p)
 {
-        p->mark = MARK(getpid(), s->id);
+        p->mark = MARK(s->in->key, s->id);
         return 0;
 }
 
@@ -101,7 +100,7 @@ static bool reaper_settle(struct scope *s)
 {
         if (tree_has_no_orphan(s->in->is_child))
                 return true;
-        if (walk_members(s, 0) > 0) {
+        if (walk_members(s, 0) > 0 || s->in->tree.is_partial) {
                 s->empty_serial = 0;
                 return false;
         }
@@ -237,6 +236,7 @@ int contain_init(struct contain *c, enum contain_mode want, bool (*is_child)(pid
         bool any = want == CONTAIN_BEST;
 
         *c = (struct contain) { .home = none, .limits = { none, none }, .is_child = is_child };
+        c->key = scope_key(getpid(), tree_start(getpid()), tree_namespace());
         sweep_everywhere();
         if ((any || want == CONTAIN_CGROUP2) && try_home(c, CONTAIN_CGROUP2, "", err) == 0)
                 return 0;
@@ -261,9 +261,20 @@ const char *contain_name(const struct contain *c)
         return modes[c->mode].name;
 }
 
-pid_t scope_server_of(uint64_t mark)
+uint32_t scope_key(pid_t pid, uint64_t start, uint64_t pid_namespace)
 {
-        return mark >> 54 == MARK_TAG ? (pid_t) (mark >> 28 & PID_MASK) : 0;
+        const uint64_t parts[] = { (uint64_t) pid, start, pid_namespace };
+        uint64_t key = 0;
+
+        /* Multiplying by a large odd number spreads each part over the high bits. */
+        for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+                key = ((key ^ parts[i]) * 0x9e3779b97f4a7c15) ^ key >> 29;
+        return (uint32_t) (key >> (64 - KEY_BITS)) ?: 1;
+}
+
+uint32_t scope_key_of(uint64_t mark)
+{
+        return mark >> 54 == MARK_TAG ? (uint32_t) (mark >> 28 & ((1u << KEY_BITS) - 1)) : 0;
 }
 
 /* ---- one child ---- */

@@ -27,6 +27,7 @@ struct contain {
         struct cgroup limits[LIMIT__MAX]; /* version 1 groups that only limit; made when needed */
         bool is_enabled[LIMIT__MAX];      /* home hands the controller down (version 2) */
         bool (*is_child)(pid_t pid);      /* one that we started and have not reaped */
+        uint32_t key;                     /* ours */
         struct tree tree;                 /* subreaper: the last walk, good for a moment */
         int64_t tree_at_us;
         uint64_t tree_serial;
@@ -38,8 +39,11 @@ int contain_init(struct contain *c, enum contain_mode want, bool (*is_child)(pid
 void contain_done(struct contain *c);
 const char *contain_name(const struct contain *c);
 
-/* The process id of the server that gave this mark, tree_mark(); 0 = it is none of the kind. */
-pid_t scope_server_of(uint64_t mark);
+/* A number for one server, made of what no other has, too: process ids come again, and in another
+ * pid namespace somebody else has the same. */
+uint32_t scope_key(pid_t pid, uint64_t start, uint64_t pid_namespace);
+/* The key of the server that gave this mark, tree_mark(); 0 = it is none of the kind. */
+uint32_t scope_key_of(uint64_t mark);
 
 /* One per child. */
 struct scope {

@@ -78,19 +78,20 @@ static int watch_sigchld(struct loop *l, struct error *err)
 
 /* ---- shutdown ---- */
 
-/* Whoever is still below us belongs to nobody any more: he left his cgroup, or his mark. */
-static size_t kill_strays(void)
+/* Whoever is still below us belongs to nobody any more: he left his cgroup, or his mark. True while
+ * there is one, or might be. */
+static bool kill_strays(void)
 {
         struct tree t;
-        size_t n;
+        bool has_any;
 
         reap();
         tree_scan(&t, getpid());
-        n = t.n;
+        has_any = t.n || t.is_partial;
         for (size_t i = 0; i < t.n; i++)
                 tree_signal(&t.procs[i], SIGKILL);
         tree_done(&t);
-        return n;
+        return has_any;
 }
 
 /* The only supervisor of this process: then every descendant is its business. */
@@ -110,7 +111,7 @@ static void check(struct task *t)
                 if (c->state != CHILD_EXITED || !c->scope.is_gone)
                         return;
         }
-        if (is_alone(s) && kill_strays() > 0) {
+        if (is_alone(s) && kill_strays()) {
                 timer_set(&s->again, STRAYS_AGAIN_MS);
                 return;
         }
@@ -213,7 +214,7 @@ struct supervisor *supervisor_free(struct supervisor *s)
         list_for_each_safe (n, tmp, &s->children)
                 child_drop(LIST_ENTRY(n, struct child, node));
         if (is_alone(s)) {
-                for (int ms = 0; ms < FREE_WAIT_MS && kill_strays() > 0; ms++)
+                for (int ms = 0; ms < FREE_WAIT_MS && kill_strays(); ms++)
                         nap();
                 (void) prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
         }

@@ -169,14 +169,16 @@ int tap_new(struct loop *l, int fd, enum tap_kind kind, void (*on_dry)(void *arg
         t->hold_fd = kind == TAP_TTY ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
         t->on_dry = on_dry;
         t->arg = arg;
-        if (stream_open_fd(l, fd, kind == TAP_IN ? &in_sink : &out_sink, t, &t->inner, err) < 0) {
+        if (stream_open_fd(l, fd, &in_sink, t, &t->inner, err) < 0) {
                 let_hang_up(t);
                 free(t);
                 return -1;
         }
         t->s.carrier = t->inner;
-        if (kind != TAP_IN)
-                stream_pause(t->inner, true); /* until the owner has set its sink */
+        if (kind != TAP_IN) {
+                stream_pause(t->inner, true);            /* until the owner has set its sink */
+                stream_set_sink(t->inner, &out_sink, t); /* now: nothing is watched and unwatched */
+        }
         *ret = t;
         return 0;
 }

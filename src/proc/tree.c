@@ -1,12 +1,14 @@
 #include "proc/tree.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -67,6 +69,13 @@ uint64_t tree_start(pid_t pid)
         return read_proc(pid, &p) ? p.start : 0;
 }
 
+uint64_t tree_namespace(void)
+{
+        struct stat st;
+
+        return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
+}
+
 static int by_pid(const void *a, const void *b)
 {
         const struct tree_proc *x = a, *y = b;
@@ -81,12 +90,19 @@ static struct tree_proc *find(const struct tree *t, pid_t pid)
         return t->n ? bsearch(&key, t->procs, t->n, sizeof(key), by_pid) : NULL;
 }
 
+/* Not "there is none", but "we cannot look now". */
+static bool is_shortage(int why)
+{
+        return why == EMFILE || why == ENFILE || why == ENOMEM;
+}
+
 static void read_all(struct tree *t)
 {
         DIR *d = opendir("/proc");
         struct dirent *e;
         size_t cap = 0;
 
+        t->is_partial = !d && is_shortage(errno);
         while (d && (e = readdir(d))) {
                 long pid = strtol(e->d_name, NULL, 10);
 
@@ -96,8 +112,11 @@ static void read_all(struct tree *t)
                         cap = cap ? cap * 2 : 256;
                         t->procs = xrealloc(t->procs, cap * sizeof(*t->procs));
                 }
+                errno = 0;
                 if (read_proc((pid_t) pid, &t->procs[t->n]))
                         t->n++;
+                else
+                        t->is_partial |= is_shortage(errno);
         }
         if (d)
                 (void) closedir(d);

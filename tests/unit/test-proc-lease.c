@@ -177,16 +177,11 @@ TEST(lease_never_touches_who_is_not_meant)
         EXPECT_INT(rmdir(path), 0);
 }
 
-TEST(lease_of_who_is_older_than_the_dead_server_is_not_taken)
+/* The only note of the directory. */
+static void read_note(const char *dir, char *ret_name, size_t name_size, char *ret, size_t size)
 {
-        char path[] = "/tmp/sa-lease-XXXXXX";
-        pid_t pid = leave_daemon(make_dir(path));
-        char name[128], text[256] = "", later[256];
-        int server;
-        unsigned long long start, ns;
-        char boot[64];
-        struct proc_fixture f;
-        DIR *d = opendir(path);
+        char path[128];
+        DIR *d = opendir(dir);
         struct dirent *e;
         FILE *file;
 
@@ -194,18 +189,55 @@ TEST(lease_of_who_is_older_than_the_dead_server_is_not_taken)
         while ((e = readdir(d)) && e->d_name[0] == '.')
                 ;
         EXPECT(e);
-        (void) snprintf(name, sizeof(name), "%s/%.80s", path, e->d_name);
+        (void) snprintf(ret_name, name_size, "%.63s", e->d_name);
         (void) closedir(d);
-        file = fopen(name, "re");
-        EXPECT(file && fgets(text, sizeof(text), file));
+        (void) snprintf(path, sizeof(path), "%s/%s", dir, ret_name);
+        file = fopen(path, "re");
+        EXPECT(file && fgets(ret, (int) size, file));
         (void) fclose(file);
+}
+
+TEST(lease_of_who_is_older_than_the_dead_server_is_not_taken)
+{
+        char path[] = "/tmp/sa-lease-XXXXXX";
+        pid_t pid = leave_daemon(make_dir(path));
+        char name[64], text[256] = "", later[256], boot[64];
+        unsigned long long start, ns;
+        int server;
+        struct proc_fixture f;
+
+        read_note(path, name, sizeof(name), text, sizeof(text));
         EXPECT_INT(sscanf(text, "%d %llu %llu %63s", &server, &start, &ns, boot), 4);
         (void) snprintf(later, sizeof(later), "%d %llu %llu %s", server, start + 1000000, ns, boot);
-        put_note(path, strrchr(name, '/') + 1, later);
+        put_note(path, name, later);
         proc_open(&f, CONTAIN_SUBREAPER);
         supervisor_remember(f.sup, path); /* a server that began after the daemon */
         EXPECT(proc_is_alive(pid));
         put_note(path, "children-1-1.lease", text);
+        lease_sweep(path);
+        EXPECT(!proc_is_alive(pid));
+        proc_close(&f);
+        EXPECT_INT(rmdir(path), 0);
+}
+
+/* Process ids come again, and mean something else in every pid namespace; a mark does not. */
+TEST(lease_of_another_server_with_the_same_number_is_not_taken)
+{
+        char path[] = "/tmp/sa-lease-XXXXXX";
+        pid_t pid = leave_daemon(make_dir(path));
+        char name[64], text[256] = "", other[256], boot[64];
+        unsigned long long start, ns;
+        int server;
+        struct proc_fixture f;
+
+        read_note(path, name, sizeof(name), text, sizeof(text));
+        EXPECT_INT(sscanf(text, "%d %llu %llu %63s", &server, &start, &ns, boot), 4);
+        (void) snprintf(other, sizeof(other), "%d %llu %llu %s", server, start - 1, ns, boot);
+        put_note(path, name, other);
+        proc_open(&f, CONTAIN_SUBREAPER);
+        lease_sweep(path);
+        EXPECT(proc_is_alive(pid));
+        put_note(path, name, text);
         lease_sweep(path);
         EXPECT(!proc_is_alive(pid));
         proc_close(&f);

@@ -63,6 +63,16 @@ static pid_t pid_in(struct proc_fixture *f, struct proc_run *r)
         return (pid_t) atoi(at + 4);
 }
 
+/* The leader of these scripts waits for a word before it exits. What a daemon prints long after its
+ * leader's exit is swallowed, and "long" is soon on a busy machine. */
+#define TOLD "; read go"
+
+static void tell_exit(struct proc_fixture *f, struct proc_run *r)
+{
+        EXPECT(stream_write_bytes(child_stdio(r->c, 0), "go\n", 3, NULL) > 0);
+        proc_wait_exit(f, r);
+}
+
 static void stop_ends_daemon(struct proc_fixture *f)
 {
         struct proc_run r;
@@ -176,10 +186,10 @@ static void background_lives(struct proc_fixture *f)
         struct proc_run r;
         pid_t pid;
 
-        proc_sh(f, &r, DAEMON("") "; exit 2");
-        proc_wait_exit(f, &r);
-        EXPECT_INT(r.code, 2);
+        proc_sh(f, &r, DAEMON("") TOLD "; exit 2");
         pid = pid_in(f, &r);
+        tell_exit(f, &r);
+        EXPECT_INT(r.code, 2);
         EXPECT(proc_is_alive(pid));
         EXPECT_INT(supervisor_n_children(f->sup), 0);
         proc_done(&r);
@@ -196,9 +206,9 @@ static void background_is_stopped(struct proc_fixture *f)
         struct proc_run r;
         pid_t pid;
 
-        proc_sh(f, &r, DAEMON(DEAF) "; exit 2");
-        proc_wait_exit(f, &r);
+        proc_sh(f, &r, DAEMON(DEAF) TOLD "; exit 2");
         pid = pid_in(f, &r);
+        tell_exit(f, &r);
         EXPECT(proc_is_alive(pid));
         child_stop(r.c, 20);
         proc_wait_dead(f, pid);
@@ -218,9 +228,10 @@ static void background_prints(struct proc_fixture *f)
         struct proc_run r;
         pid_t pid;
 
-        proc_sh(f, &r, "sh -c 'echo pid $$; while echo more; do sleep 0.01; done' & exit 0");
-        proc_wait_exit(f, &r);
+        proc_sh(f, &r,
+                "sh -c 'echo pid $$; while echo more; do sleep 0.01; done' & read go; exit 0");
         pid = pid_in(f, &r);
+        tell_exit(f, &r);
         proc_spin(f, 50);
         EXPECT(proc_is_alive(pid));
         EXPECT_INT(r.out[1].len, r.out_at_exit);
@@ -272,9 +283,11 @@ static void shutdown_ends_all(struct proc_fixture *f)
         bool is_done = false;
 
         for (int i = 0; i < N; i++)
-                proc_sh(f, &runs[i], i % 2 ? DAEMON(DEAF) "; exec sleep 1000" : DAEMON(""));
+                proc_sh(f, &runs[i], i % 2 ? DAEMON(DEAF) "; exec sleep 1000" : DAEMON("") TOLD);
         for (int i = 0; i < N; i++)
                 pids[i] = pid_in(f, &runs[i]);
+        for (int i = 0; i < N; i += 2)
+                tell_exit(f, &runs[i]);
         supervisor_shutdown(f->sup, 50, set_flag, &is_done);
         EXPECT(!is_done);
         EXPECT_ERR(proc_try(f, &late, &(struct child_spec) { .argv = argv }, &err), ERR_BUSY, err);
@@ -444,7 +457,7 @@ static void restart_cleans(enum contain_mode mode)
         EXPECT(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 
         proc_open(&f, CONTAIN_BEST);
-        EXPECT(!proc_is_alive(pid));
+        proc_wait_dead(&f, pid); /* another server that starts just now may be the one who cleans */
         proc_close(&f);
 }
 

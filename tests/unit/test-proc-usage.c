@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "test-proc.h"
 #include "test.h"
 
@@ -119,4 +120,26 @@ static void check_leader(struct proc_fixture *f)
 TEST(tree_that_ends_with_its_leader_does_so_at_once)
 {
         each_mode(check_leader);
+}
+
+TEST(usage_that_took_long_to_find_is_not_looked_for_at_once_again)
+{
+        struct proc_fixture f;
+        struct proc_run r;
+        struct child_usage u;
+
+        proc_open(&f, CONTAIN_BEST);
+        proc_sh(&f, &r, "read x");
+        child_usage(r.c, &u);
+        EXPECT_INT(u.n_processes, 1);
+        EXPECT(r.c->usage_until_us > clock_mono_us() - 1000 * 1000);
+        r.c->usage.n_processes = 77;
+        r.c->usage_until_us = INT64_MAX;
+        child_usage(r.c, &u);
+        EXPECT_INT(u.n_processes, 77);
+        r.c->usage_until_us = clock_mono_us();
+        child_usage(r.c, &u);
+        EXPECT_INT(u.n_processes, 1);
+        proc_done(&r);
+        proc_close(&f);
 }
