@@ -1,5 +1,6 @@
 #include "base/alloc.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,4 +50,9 @@ char *xasprintf(const char *fmt, ...)
         n = vasprintf(&s, fmt, ap);
         va_end(ap);
         return check(n < 0 ? NULL : s, 1);
+}
+
+void mem_give_back(void)
+{
+        (void) malloc_trim(0);
 }

@@ -10,4 +10,7 @@ char *xstrdup(const char *s);
 char *xstrndup(const char *s, size_t n);
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* What was freed goes back to the system as far as possible: after something large has gone. */
+void mem_give_back(void);
+
 #define NEW(type) ((type *) xcalloc(1, sizeof(type)))
