@@ -226,17 +226,17 @@ void conn_wait_room(struct conn *c)
 {
         if (timer_armed(&c->out_timer))
                 return; /* who writes on regardless does not buy the client time */
-        c->sent_then = stream_sent(c->stream);
+        c->taken_then = stream_taken(c->stream);
         timer_set(&c->out_timer, c->srv->spec.limits.write_ms);
 }
 
 /* Slowly is fine, not at all is not. */
 static bool is_reading(struct conn *c)
 {
-        uint64_t was = c->sent_then;
+        uint64_t was = c->taken_then;
 
-        c->sent_then = stream_sent(c->stream);
-        return c->sent_then > was;
+        c->taken_then = stream_taken(c->stream);
+        return c->taken_then != was;
 }
 
 /* Closes our side after what is queued; the client may still read. */
@@ -309,7 +309,7 @@ void conn_reply_done(struct conn *c)
         set_state(c, CONN_IDLE);
         c->stream->high_bytes = PIPELINE_BYTES;
         c->method_len = 0;
-        c->sent_then = stream_sent(c->stream);
+        c->taken_then = 0; /* to look now would cost each answer a system call */
         timer_set(&c->in_timer, c->srv->spec.limits.idle_ms);
         if (c->stream->is_full)
                 conn_wait_room(c);

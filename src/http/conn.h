@@ -37,10 +37,10 @@ struct conn {
         llhttp_t parser;
         enum conn_state state;
         struct timer in_timer, out_timer;
-        struct task resume; /* go on with `pending` */
-        struct slice rest;  /* of what is being fed, behind the current message */
-        struct buf pending; /* arrived while a request was being answered */
-        uint64_t sent_then; /* what the client had taken at the last look */
+        struct task resume;  /* go on with `pending` */
+        struct slice rest;   /* of what is being fed, behind the current message */
+        struct buf pending;  /* arrived while a request was being answered */
+        uint64_t taken_then; /* what the client had taken at the last look */
         char method[HTTP_METHOD_MAX];
         uint8_t method_len;
         bool is_dead, is_feeding, saw_eof, head_done, msg_done, in_value;

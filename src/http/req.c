@@ -156,6 +156,11 @@ const char *req_peer(struct req *r)
         return arena_strdup(&r->arena, text);
 }
 
+uint64_t req_taken(struct req *r)
+{
+        return r->conn ? stream_taken(r->conn->stream) : 0;
+}
+
 const char *req_param(struct req *r, const char *name)
 {
         for (size_t i = 0; i < r->match.n_params; i++)

@@ -30,6 +30,7 @@ const char *req_header(struct req *r, const char *lower_name); /* NULL when abse
 bool req_header_at(struct req *r, size_t i, const char **ret_name, const char **ret_value);
 struct slice req_host(struct req *r); /* of the target or the Host header; may be empty */
 const char *req_peer(struct req *r);  /* the client's address; NULL: a unix socket, or it is gone */
+uint64_t req_taken(struct req *r);    /* stream_taken() of its connection: does the client read? */
 const char *req_param(struct req *r,
                       const char *name);    /* decoded; "" never NULL for a row's own name */
 const void *req_query(struct req *r);       /* the struct of row->query */

@@ -280,6 +280,11 @@ int ws_send_chunk(struct ws *w, enum ws_op op, struct chunk *data)
         return stream_write(w->stream, data, NULL);
 }
 
+uint64_t ws_taken(struct ws *w)
+{
+        return stream_taken(w->stream);
+}
+
 void ws_pause(struct ws *w, bool on)
 {
         w->is_paused = on;

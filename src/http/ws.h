@@ -94,6 +94,7 @@ int ws_send(struct ws *w, enum ws_op op, const void *data, size_t len);
 int ws_send_chunk(struct ws *w, enum ws_op op, struct chunk *data);
 /* Messages that were read together with the current one still come after ws_pause(w, true). */
 void ws_pause(struct ws *w, bool on);
+uint64_t ws_taken(struct ws *w); /* stream_taken() below it */
 /* Starts the closing handshake, which takes close_ms at most; on_end follows. No message comes
  * after it. WS_NO_STATUS sends an empty close frame; reason may be NULL. */
 void ws_close(struct ws *w, int code, const char *reason);

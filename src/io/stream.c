@@ -1,6 +1,8 @@
 /* The parts that all kinds of stream share. */
 #include <arpa/inet.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "io/stream_impl.h"
@@ -67,6 +69,15 @@ static int socket_of(struct stream *s)
         while (below->carrier)
                 below = below->carrier;
         return below->ops->bare_fd ? below->ops->bare_fd((struct stream *) below) : -1;
+}
+
+uint64_t stream_taken(struct stream *s)
+{
+        int fd = socket_of(s), waiting = 0;
+
+        if (fd >= 0 && ioctl(fd, SIOCOUTQ, &waiting) < 0)
+                waiting = 0;
+        return stream_sent(s) - (uint64_t) waiting;
 }
 
 bool stream_peer(struct stream *s, char *ret, size_t size)

@@ -96,6 +96,9 @@ static inline uint64_t stream_sent(const struct stream *s)
 {
         return s->carrier ? stream_sent(s->carrier) : s->sent_bytes;
 }
+/* What the other side has taken of it: changes while it reads, however slowly, long before its
+ * buffer in the kernel has room for more. Only good for "has it changed?". */
+uint64_t stream_taken(struct stream *s);
 void stream_pause(struct stream *s, bool on);
 void stream_finish(struct stream *s); /* write what is queued, close our side; reading goes on */
 void stream_close(struct stream *s);  /* now, dropping what is queued; on_end follows */
