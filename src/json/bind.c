@@ -38,17 +38,34 @@ static size_t place_text(const struct place *at, char *ret, size_t size)
         return k < 0 || (size_t) k >= size - n ? size - 1 : n + (size_t) k;
 }
 
+static int fail(const struct binder *b, enum err_kind kind, const struct place *at,
+                const char *what)
+{
+        char where[128] = "";
+        bool has_place = place_text(at, where, sizeof(where)) > 0;
+
+        return error_set(b->err, kind, 0, "%s%s%s", where, has_place ? ": " : "", what);
+}
+
 static int bad(const struct binder *b, const struct place *at, const char *fmt, ...) _printf_(3, 4);
 static int bad(const struct binder *b, const struct place *at, const char *fmt, ...)
 {
-        char where[128] = "", what[FIELD_WHY_MAX];
-        bool has_place = place_text(at, where, sizeof(where)) > 0;
+        char what[FIELD_WHY_MAX];
         va_list ap;
 
         va_start(ap, fmt);
         (void) vsnprintf(what, sizeof(what), fmt, ap);
         va_end(ap);
-        return error_set(b->err, ERR_SHAPE, 0, "%s%s%s", where, has_place ? ": " : "", what);
+        return fail(b, ERR_SHAPE, at, what);
+}
+
+/* The shape is right, but no text can be like this: the same kind as in a query string. */
+static int check_text(const struct binder *b, const struct place *at, struct slice text,
+                      uint32_t max)
+{
+        char why[FIELD_WHY_MAX];
+
+        return field_text_ok(text, max, why) ? 0 : fail(b, ERR_INVALID, at, why);
 }
 
 static bool is_float(const struct jval *v)
@@ -89,6 +106,14 @@ static int bad_type(const struct binder *b, const struct place *at, const struct
         return bad(b, at, "invalid type: %s, expected %s", text, expected);
 }
 
+int json_bad_type(const struct jval *v, const char *name, const char *expected, struct error *err)
+{
+        const struct binder b = { .err = err };
+        const struct place top = { 0 }, at = { .up = &top, .name = SLICE(name) };
+
+        return bad_type(&b, &at, NULL, v, expected);
+}
+
 /* A number that is not of the wanted kind, or something else entirely. */
 static int bad_number(const struct binder *b, const struct place *at, const struct field *f,
                       const struct jval *v, const char *expected)
@@ -117,12 +142,10 @@ static void *take(const struct binder *b, size_t n, size_t size)
 static int bind_text(const struct binder *b, const struct place *at, const struct field *f,
                      const struct jval *v, uint32_t max, const char **ret)
 {
-        char why[FIELD_WHY_MAX];
-
         if (v->type != J_STR)
                 return bad_type(b, at, f, v, "a string");
-        if (!field_text_ok(v->text, max, why))
-                return bad(b, at, "%s", why);
+        if (check_text(b, at, v->text, max) < 0)
+                return -1;
         *ret = v->text.at;
         return 0;
 }
@@ -216,7 +239,6 @@ static int bind_map(const struct binder *b, const struct place *at, const struct
                     const struct jval *v, void *slot)
 {
         struct pairs *ret = slot;
-        char why[FIELD_WHY_MAX];
 
         if (check_items(b, at, f, v, J_OBJ) < 0 || !(ret->at = take(b, v->n, sizeof(*ret->at))))
                 return -1;
@@ -227,9 +249,8 @@ static int bind_map(const struct binder *b, const struct place *at, const struct
 
                 if (is_overruled(v, i))
                         continue;
-                if (!field_text_ok(kid->key, 0, why))
-                        return bad(b, &item, "%s", why);
-                if (bind_text(b, &item, f, kid, 0, &p->value) < 0)
+                if (check_text(b, &item, kid->key, 0) < 0 ||
+                    bind_text(b, &item, f, kid, 0, &p->value) < 0)
                         return -1;
                 p->key = kid->key.at;
                 ret->n++;

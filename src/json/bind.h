@@ -61,10 +61,14 @@ struct field {
 
 /* ret is zeroed memory of the right struct, filled in place (on failure, in part). Arrays live in
  * the arena; strings and F_ANY point into obj. Failures are ERR_SHAPE and name the path:
- * "sources[0]: missing field `source`", "from: invalid type: integer `1`, expected a string". A
- * null for an optional member counts as absent. */
+ * "sources[0]: missing field `source`", "from: invalid type: integer `1`, expected a string"; a
+ * text with a NUL, or longer than its row allows, is ERR_INVALID. A null for an optional member
+ * counts as absent. */
 int json_bind(struct arena *a, const struct jval *obj, const struct field *table, void *ret,
               struct error *err);
+
+/* For F_ANY, whose owner wants one type after all: ERR_SHAPE in the same words, always -1. */
+int json_bad_type(const struct jval *v, const char *name, const char *expected, struct error *err);
 
 /* The same from a query string ("a=1&b=true"): scalars and F_STRV (repeated) only. Failures are
  * ERR_INVALID: "missing field `path`", "provided string was not `true` or `false`". The first of
