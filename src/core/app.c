@@ -9,7 +9,9 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "core/processes.h"
 #include "event/evlog.h"
+#include "fs/root.h"
 #include "io/loop.h"
 #include "proc/child.h"
 #include "store/store.h"
@@ -82,7 +84,8 @@ int app_open(struct loop *l, const struct app_spec *spec, struct app **ret, stru
         a->loop = l;
         a->data_dir = xstrdup(spec->data_dir);
         a->started_us = clock_real_us();
-        if (dir_make(a->data_dir, 0700, &local) < 0 || open_log(a, spec, &local) < 0) {
+        if (fsroot_open(spec->fs_root, getenv("HOME"), &a->files, &local) < 0 ||
+            dir_make(a->data_dir, 0700, &local) < 0 || open_log(a, spec, &local) < 0) {
                 app_free(a);
                 *err = local;
                 return -1;
@@ -93,6 +96,8 @@ int app_open(struct loop *l, const struct app_spec *spec, struct app **ret, stru
                 *err = local;
                 return error_wrap(err, "start the supervisor");
         }
+        supervisor_remember(a->children, a->data_dir);
+        a->processes = processes_new(l, a->children);
         *ret = a;
         return 0;
 }
@@ -106,8 +111,10 @@ struct app *app_free(struct app *a)
 {
         if (!a)
                 return NULL;
+        processes_free(a->processes);
         supervisor_free(a->children);
         evlog_free(a->log, APP_LOG_FLUSH_MS);
+        fsroot_free(a->files);
         free(a->data_dir);
         free(a->store_path);
         free(a);

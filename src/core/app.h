@@ -9,7 +9,9 @@
 #include "base/error.h"
 
 struct evlog;
+struct fsroot;
 struct loop;
+struct processes;
 struct supervisor;
 
 enum app_store { APP_STORE_SQLITE, APP_STORE_MEMORY }; /* a file in data_dir; or nothing is kept */
@@ -18,11 +20,14 @@ struct app_spec {
         const char *data_dir; /* created when missing */
         enum app_store store;
         bool is_full_sync;
+        const char *fs_root; /* the part of the file system that clients see; NULL = all of it */
 };
 
 struct app {
         struct loop *loop;
         struct supervisor *children;
+        struct processes *processes;
+        struct fsroot *files;
         struct evlog *log;
         char *data_dir, *store_path;
         int64_t started_us; /* real time */
