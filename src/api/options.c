@@ -43,6 +43,8 @@ const struct option serve_rows[] = {
         { "data-dir", 0, OPT_STR, AT(data_dir), "SANDBOX_AGENT_DATA_DIR", .arg = "DIR",
           .doc = "where the store, the logs and the token are kept (default: "
                  "$XDG_DATA_HOME/sandbox-agent)" },
+        { "fs-root", 0, OPT_STR, AT(fs_root), "SANDBOX_AGENT_FS_ROOT", .arg = "DIR",
+          .doc = "confine the file API to this directory (default: the whole file system)" },
         { "store", 0, OPT_ENUM, AT(store), "SANDBOX_AGENT_STORE", "sqlite", .names = stores,
           .arg = "STORE", .doc = "where events are kept; memory keeps nothing" },
         { "store-full-sync", 0, OPT_BOOL, AT(full_sync), "SANDBOX_AGENT_STORE_FULL_SYNC",

@@ -9,7 +9,8 @@
 enum role { ROLE_BOTH, ROLE_GUEST, ROLE_HOST };
 
 struct serve_options {
-        const char *host, *unix_socket, *tls_cert, *tls_key, *token_file, *data_dir, *log_dir;
+        const char *host, *unix_socket, *tls_cert, *tls_key, *token_file, *data_dir, *log_dir,
+                *fs_root;
         uint64_t port;
         int role, store, log_format, log_level;
         struct option_list cors_origins, cors_methods, cors_headers, allowed_hosts;

@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "core/app.h"
+#include "core/ports.h"
 #include "http/cors.h"
 #include "http/req.h"
 #include "io/loop.h"
@@ -326,11 +327,21 @@ static void announce(struct server *s)
             LOG_S("store", s->api.app->store_path));
 }
 
+/* The preview must not lead back to ourselves. */
+static void setup_ports(struct server *s)
+{
+        uint16_t mine = http_server_port(s->api.http);
+
+        s->api.ports = ports_new(s->loop, &mine, mine ? 1 : 0);
+        s->api.is_open = policy_is_open(s->policy);
+}
+
 static int open_all(struct server *s, const struct command_globals *g, struct error *err)
 {
         struct app_spec app = { .data_dir = s->data_dir,
                                 .store = (enum app_store) s->o->store,
-                                .is_full_sync = s->o->full_sync };
+                                .is_full_sync = s->o->full_sync,
+                                .fs_root = s->o->fs_root };
 
         if (listen_all(s, err) < 0 || setup_tokens(s, g, err) < 0 || setup_guard(s, g, err) < 0)
                 return -1;
@@ -340,6 +351,7 @@ static int open_all(struct server *s, const struct command_globals *g, struct er
             loop_on_signal(s->loop, SIGINT, on_signal, s, err) < 0)
                 return -1;
         loop_on_idle(s->loop, flush_log, NULL);
+        setup_ports(s);
         announce(s);
         (void) dl_iterate_phdr(drop_segments, NULL);
         loop_run(s->loop);
@@ -364,6 +376,7 @@ static void make_http(struct server *s)
 static void server_done(struct server *s)
 {
         http_server_free(s->api.http);
+        ports_free(s->api.ports);
         app_free(s->api.app);
         loop_free(s->loop);
         router_free(s->api.router);

@@ -4,12 +4,20 @@
 #include "api/api.h"
 #include "api/options.h"
 #include "base/buf.h"
+#include "base/path.h"
 #include "core/app.h"
+#include "core/processes.h"
 #include "event/evlog.h"
+#include "fs/edit.h"
+#include "fs/file.h"
+#include "fs/search.h"
+#include "fs/tar.h"
+#include "fs/watch.h"
 #include "http/req.h"
 #include "http/route.h"
 #include "http/server.h"
 #include "http/ws.h"
+#include "io/job.h"
 #include "proc/child.h"
 #include "json/json.h"
 #include "json/write.h"
@@ -73,6 +81,20 @@ static int get_limits(struct req *r, struct error *err)
                 { "maxJsonDepth", JSON_DEPTH_MAX },
                 { "maxWebSocketMessageBytes", WS_MESSAGE_MAX },
                 { "maxPendingEventBytes", EVLOG_PENDING_BYTES },
+                { "maxPathBytes", PATH_BYTES_MAX - 1 },
+                { "maxPathNameBytes", PATH_PART_MAX },
+                { "maxListEntries", FS_LIST_MAX },
+                { "maxVirtualFileBytes", FS_VIRTUAL_MAX },
+                { "maxTreeDepth", FS_DEPTH_MAX },
+                { "maxArchiveEntries", TAR_ENTRIES_MAX },
+                { "maxEditFileBytes", EDIT_FILE_MAX },
+                { "maxSearchMatches", SEARCH_LIMIT_MAX },
+                { "maxSearchFileBytes", SEARCH_FILE_MAX },
+                { "maxWatchedDirectories", WATCH_DIRS_MAX },
+                { "maxLongTransfers", JOB_MAX },
+                { "maxFinishedProcesses", PROCESSES_FINISHED_MAX },
+                { "maxFinishedProcessBytes", PROCESSES_FINISHED_BYTES },
+                { "followerStallMs", PROCESS_STALL_MS },
         };
         struct buf b = { 0 };
         struct jw w = { .out = &b };
