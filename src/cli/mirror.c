@@ -1,6 +1,7 @@
 #include "cli/mirror.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,6 +27,15 @@ static const struct {
         [F_OBJV] = { OPT_STR, "JSON" },   [F_MAP] = { OPT_LIST, "KEY=VALUE" },
         [F_ANY] = { OPT_STR, "JSON" },
 };
+
+static const char text_arg[] = "TEXT";
+
+/* Members of any type that people write as text: no quotes around them. */
+static bool is_text(const struct route *row, const struct field *f)
+{
+        return f->type == F_ANY && strcmp(row->cli, "processes input") == 0 &&
+               strcmp(f->name, "data") == 0;
+}
 
 /* maxBytes → max-bytes, show_cursor → show-cursor */
 static const char *flag_name(struct arena *a, const char *field)
@@ -60,7 +70,8 @@ static void rows_add(struct rows *r, struct option o, enum mirror_place place,
         r->options[r->n++] = o;
 }
 
-static void rows_add_fields(struct rows *r, const struct field *table, enum mirror_place place)
+static void rows_add_fields(struct rows *r, const struct route *row, const struct field *table,
+                            enum mirror_place place)
 {
         for (const struct field *f = table; f && f->name; f++) {
                 bool is_needed = place == IN_QUERY && (f->flags & F_REQUIRED);
@@ -68,7 +79,7 @@ static void rows_add_fields(struct rows *r, const struct field *table, enum mirr
                         .name = flag_name(r->a, f->name),
                         .type = f->type == F_STR && (f->flags & F_SECRET) ? OPT_SECRET
                                                                           : faces[f->type].type,
-                        .arg = faces[f->type].arg,
+                        .arg = is_text(row, f) ? text_arg : faces[f->type].arg,
                         .names = f->names,
                         .doc = f->doc,
                         .flags = OPT_NO_FILE | (is_needed ? OPT_REQUIRED : 0u),
@@ -76,6 +87,24 @@ static void rows_add_fields(struct rows *r, const struct field *table, enum mirr
 
                 rows_add(r, o, place, f);
         }
+}
+
+/* Answers that wrap the output of programs: what --raw does to them. */
+static const struct {
+        const char *cli, *doc;
+} raw_rows[] = {
+        { "processes logs", "the output itself, each stream where it belongs" },
+        { "processes run", "its output and its messages as they are, and its exit status" },
+};
+
+static void rows_add_raw(struct rows *r, const struct route *row)
+{
+        for (size_t i = 0; i < ARRAY_LEN(raw_rows); i++)
+                if (strcmp(row->cli, raw_rows[i].cli) == 0)
+                        rows_add(r,
+                                 (struct option) { "raw", .type = OPT_BOOL, .flags = OPT_NO_FILE,
+                                                   .doc = raw_rows[i].doc },
+                                 IN_CALL, NULL);
 }
 
 static void rows_add_call(struct rows *r, const struct route *row)
@@ -86,7 +115,13 @@ static void rows_add_call(struct rows *r, const struct route *row)
                                           .flags = OPT_NO_FILE,
                                           .doc = "file with the whole body, '-' for stdin" };
         const struct option file = { "file", .type = OPT_STR, .arg = "FILE", .flags = OPT_NO_FILE,
-                                     .doc = "file to send, '-' for stdin" };
+                                     .doc = "file to send; stdin when absent or '-'" };
+        const struct option output = { "output",
+                                       'o',
+                                       OPT_STR,
+                                       .arg = "FILE",
+                                       .flags = OPT_NO_FILE,
+                                       .doc = "file to write the answer to, '-' for stdout" };
         const struct option last = { "last-event-id", .type = OPT_STR, .arg = "N",
                                      .flags = OPT_NO_FILE, .doc = "go on behind this event" };
 
@@ -103,6 +138,78 @@ static void rows_add_call(struct rows *r, const struct route *row)
                 rows_add(r, file, IN_CALL, NULL);
         if (row->flags & R_SSE)
                 rows_add(r, last, IN_CALL, NULL);
+        else if (strcmp(row->method, "GET") == 0)
+                rows_add(r, output, IN_CALL, NULL);
+        rows_add_raw(r, row);
+}
+
+/* ---- fields that may be words ---- */
+
+static const struct {
+        const char *fields[MIRROR_WORDS_MAX]; /* all must be there; the second may be NULL */
+        bool is_list;
+} word_rules[] = {
+        { { "command", "args" }, true },
+        { { "from", "to" }, false },
+        { { "path" }, false },
+};
+
+/* The option behind a field of this name; -1 without one. */
+static int field_index(const struct mirror *m, const char *name)
+{
+        for (size_t i = 0; i < m->n; i++)
+                if (m->fields[i].field && strcmp(m->fields[i].field->name, name) == 0)
+                        return (int) i;
+        return -1;
+}
+
+static bool words_take(struct mirror *m, size_t rule)
+{
+        m->n_words = 0;
+        for (size_t k = 0; k < MIRROR_WORDS_MAX && word_rules[rule].fields[k]; k++) {
+                int i = field_index(m, word_rules[rule].fields[k]);
+                enum field_type type =
+                        k == 1 && word_rules[rule].is_list ? (enum field_type) F_STRV : F_STR;
+
+                if (i < 0 || m->fields[i].field->type != type)
+                        return false;
+                m->words[m->n_words++] = (size_t) i;
+        }
+        m->is_list = word_rules[rule].is_list;
+        return true;
+}
+
+static void words_find(struct mirror *m)
+{
+        for (size_t i = 0; m->n_params == 0 && i < ARRAY_LEN(word_rules); i++)
+                if (words_take(m, i))
+                        return;
+        m->n_words = 0;
+}
+
+static bool word_is_needed(const struct mirror *m, unsigned k)
+{
+        return m->fields[m->words[k]].field->flags & F_REQUIRED;
+}
+
+/* "<FROM> <TO>", "[PATH]", "[--] <COMMAND> [ARGS]..." */
+static const char *words_text(struct arena *a, const struct mirror *m)
+{
+        _cleanup_(buf_done) struct buf b = {};
+
+        if (m->is_list)
+                buf_puts(&b, "[--] ");
+        for (unsigned k = 0; k < m->n_words; k++) {
+                bool is_needed = word_is_needed(m, k);
+
+                buf_printf(&b, "%s%c", k ? " " : "", is_needed ? '<' : '[');
+                for (const char *p = m->fields[m->words[k]].field->name; *p; p++)
+                        buf_putc(&b, (char) toupper((unsigned char) *p));
+                buf_putc(&b, is_needed ? '>' : ']');
+        }
+        if (m->is_list)
+                buf_puts(&b, "...");
+        return arena_strndup(a, b.data, b.len);
 }
 
 static size_t fields_count(const struct field *table)
@@ -150,7 +257,7 @@ const struct command *mirror_command(struct arena *a, const struct route *row,
                                      int (*run)(const void *, const struct command_ctx *,
                                                 struct error *))
 {
-        size_t cap = 5 + fields_count(row->query) + fields_count(row->body);
+        size_t cap = 8 + fields_count(row->query) + fields_count(row->body);
         struct rows r = {
                 .a = a,
                 .options = arena_zalloc(a, cap * sizeof(struct option)),
@@ -159,14 +266,19 @@ const struct command *mirror_command(struct arena *a, const struct route *row,
         };
         struct command *c;
         struct mirror *m;
+        const char *args;
 
         if (row->flags & R_WS)
                 return NULL;
         rows_add_call(&r, row);
-        rows_add_fields(&r, row->query, IN_QUERY);
-        rows_add_fields(&r, row->body, IN_BODY);
+        rows_add_fields(&r, row, row->query, IN_QUERY);
+        rows_add_fields(&r, row, row->body, IN_BODY);
         m = ARENA_NEW(a, struct mirror);
         *m = (struct mirror) { row, r.fields, r.n };
+        args = params_text(a, row, &m->n_params);
+        words_find(m);
+        for (unsigned k = 0; k < m->n_words; k++) /* a word will do: mirror_plan() looks */
+                r.options[m->words[k]].flags &= ~(unsigned) OPT_REQUIRED;
         c = ARENA_NEW(a, struct command);
         *c = (struct command) {
                 .name = arena_printf(a, "api %s", row->cli),
@@ -178,8 +290,9 @@ const struct command *mirror_command(struct arena *a, const struct route *row,
                 .run = run,
                 .extra = m,
         };
-        c->args = params_text(a, row, &c->args_min);
-        c->args_max = c->args_min;
+        c->args = m->n_words ? words_text(a, m) : args;
+        c->args_min = m->n_params;
+        c->args_max = m->is_list ? UINT_MAX : m->n_params + m->n_words;
         return c;
 }
 
@@ -281,12 +394,17 @@ static int body_field(struct jw *w, struct arena *a, const struct field *f,
                         jw_str(w, NULL, s->list.at[i]);
                 jw_end(w);
                 return 0;
+        case F_ANY:
+                if (o->arg == text_arg) {
+                        jw_str(w, f->name, s->str);
+                        return 0;
+                }
+                return body_json(w, a, f, s->str, o, err);
         case F_INT:
         case F_UINT:
         case F_NUM:
         case F_OBJ:
-        case F_OBJV:
-        case F_ANY: return body_json(w, a, f, s->str, o, err);
+        case F_OBJV: return body_json(w, a, f, s->str, o, err);
         }
         return 0;
 }
@@ -347,12 +465,57 @@ static int check_body(const struct command_ctx *ctx, const struct mirror_slot *s
         return 0;
 }
 
-int mirror_plan(const struct command_ctx *ctx, const struct mirror_slot *slots,
-                struct mirror_call *ret, struct error *err)
+/* Words of fields into the slots of their flags. */
+static int fill_words(const struct command_ctx *ctx, struct mirror_slot *slots, struct error *err)
 {
         const struct mirror *m = ctx->self->extra;
+
+        for (size_t k = 0, i = m->n_params; i < ctx->args_size; k++, i++) {
+                struct mirror_slot *s = &slots[m->words[k]];
+
+                if (s->has)
+                        return error_set(err, ERR_USAGE, 0, "'%.64s' and --%s: provide it once",
+                                         ctx->args[i], ctx->self->options[m->words[k]].name);
+                s->has = true;
+                if (k == 0 || !m->is_list) {
+                        s->str = ctx->args[i];
+                        continue;
+                }
+                /* Only read: the list's type is for those who make one. */
+                s->list =
+                        (struct option_list) { (const char **) &ctx->args[i], ctx->args_size - i };
+                return 0;
+        }
+        return 0;
+}
+
+static int check_words(const struct command_ctx *ctx, const struct mirror_slot *slots,
+                       struct error *err)
+{
+        const struct mirror *m = ctx->self->extra;
+
+        if (is_set(mirror_slot(ctx->self, slots, "json")) ||
+            is_set(mirror_slot(ctx->self, slots, "json-file")))
+                return 0;
+        for (unsigned k = 0; k < m->n_words; k++)
+                if (word_is_needed(m, k) && !slots[m->words[k]].has)
+                        return error_set(err, ERR_USAGE, 0,
+                                         "the following required arguments were not provided: %s",
+                                         ctx->self->args);
+        return 0;
+}
+
+int mirror_plan(const struct command_ctx *ctx, const struct mirror_slot *given,
+                struct mirror_call *ret, struct error *err)
+{
+        _cleanup_(arena_done) struct arena a = {};
+        const struct mirror *m = ctx->self->extra;
+        struct mirror_slot *slots = arena_zalloc(&a, m->n * sizeof(*slots));
         size_t n_flags = 0;
 
+        memcpy(slots, given, m->n * sizeof(*slots));
+        if (fill_words(ctx, slots, err) < 0 || check_words(ctx, slots, err) < 0)
+                return -1;
         plan_path(m->row, ctx->args, &ret->path);
         for (size_t i = 0; i < m->n; i++)
                 if (m->fields[i].place == IN_QUERY && slots[i].has)

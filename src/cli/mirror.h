@@ -1,5 +1,6 @@
 /* A route row as a command: `api <row.cli>`. Path parameters are words, query and body fields are
- * flags; what the flags cannot say goes as --json. */
+ * flags; what the flags cannot say goes as --json. A row without parameters takes the fields that
+ * are its objects as words, too: `path`, `from` and `to`, `command` with its `args`. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,10 +31,17 @@ struct mirror_field {
         enum mirror_place place;
         const struct field *field; /* NULL for IN_CALL */
 };
+enum { MIRROR_WORDS_MAX = 2 };
 struct mirror {
         const struct route *row;
         struct mirror_field *fields;
         size_t n;
+        unsigned n_params;
+        /* Options that may be given as words behind the parameters; when is_list, the second one
+         * takes all that is left. */
+        size_t words[MIRROR_WORDS_MAX];
+        unsigned n_words;
+        bool is_list;
 };
 
 /* Rows of a WebSocket have no mirror: NULL. */
@@ -46,8 +54,8 @@ struct mirror_call {
         struct buf path, query, body;
         bool has_body;
 };
-/* The slot of an IN_CALL option ("endpoint", "json", "json-file", "file", "last-event-id"); NULL
- * when this command has none of that name. */
+/* The slot of an IN_CALL option ("endpoint", "json", "json-file", "file", "output", "raw",
+ * "last-event-id"); NULL when this command has none of that name. */
 const struct mirror_slot *mirror_slot(const struct command *c, const struct mirror_slot *slots,
                                       const char *name);
 int mirror_plan(const struct command_ctx *ctx, const struct mirror_slot *slots,

@@ -25,8 +25,8 @@ const struct option cli_global_rows[] = {
 const size_t cli_global_rows_size = ARRAY_LEN(cli_global_rows);
 
 static const struct command *const own[] = {
-        &cmd_daemon_start, &cmd_daemon_stop,        &cmd_daemon_status,
-        &cmd_docs_cli,     &cmd_docs_configuration,
+        &cmd_daemon_start,       &cmd_daemon_stop,     &cmd_daemon_status, &cmd_docs_cli,
+        &cmd_docs_configuration, &cmd_terminal_attach, &cmd_terminal_open,
 };
 
 static const struct cli_group groups[] = {
@@ -36,6 +36,9 @@ static const struct cli_group groups[] = {
         { "api", "Call the API of a running server" },
         { "api agents", "Agents" },
         { "api acp", "ACP connections" },
+        { "api fs", "Files and directories" },
+        { "api processes", "Processes, their output and their input" },
+        { "api terminal", "Work in a terminal of the server" },
         { "docs", "Print the reference documents" },
 };
 

@@ -41,6 +41,6 @@ extern const size_t cli_global_rows_size;
 
 /* ---- where the rows come from ---- */
 extern const struct command cmd_daemon_start, cmd_daemon_stop, cmd_daemon_status, cmd_docs_cli,
-        cmd_docs_configuration;
+        cmd_docs_configuration, cmd_terminal_attach, cmd_terminal_open;
 extern const struct command cli_later[]; /* ends with a NULL name */
 void cli_mirror(struct cli *cli, const struct route *const *tables);

@@ -3,12 +3,15 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/macro.h"
 #include "base/secret.h"
 #include "base/str.h"
+#include "client/source.h"
 #include "io/loop.h"
 #include "io/tls.h"
 
@@ -76,12 +79,12 @@ void client_set_limits(struct client *c, uint32_t connect_ms, uint32_t answer_ms
 
 /* ---- one exchange ---- */
 
-enum { HEADERS_MAX = 5 };
+enum { HEADERS_MAX = 8 };
 
 /* What one call needs while http/client copies it: URL and header lines. The authorization line is
  * wiped when it goes. */
 struct call_text {
-        char *url, *auth, *type, *accept, *last_id;
+        char *url, *auth, *type, *accept, *last_id, *length, *ws_key;
         const char *headers[HEADERS_MAX];
 };
 
@@ -94,12 +97,30 @@ static void call_text_done(struct call_text *t)
         free(t->type);
         free(t->accept);
         free(t->last_id);
+        free(t->length);
+        free(t->ws_key);
+}
+
+/* A file's length is known and promised; what a pipe brings is not. */
+static bool file_length(int fd, uint64_t *ret)
+{
+        struct stat st;
+        off_t at;
+
+        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+                return false;
+        at = lseek(fd, 0, SEEK_CUR);
+        if (at < 0)
+                return false;
+        *ret = at < st.st_size ? (uint64_t) (st.st_size - at) : 0;
+        return true;
 }
 
 static void call_text_fill(const struct client *c, const struct client_request *q,
                            struct call_text *ret)
 {
         bool has_query = q->query && *q->query;
+        uint64_t length;
         size_t n = 0;
 
         ret->url = xasprintf("%s%s%s%s%s", c->base, c->is_unix ? ":" : "", q->path,
@@ -107,13 +128,20 @@ static void call_text_fill(const struct client *c, const struct client_request *
         if (c->token)
                 ret->headers[n++] = ret->auth =
                         xasprintf("Authorization: Bearer %s", secret_reveal(c->token, NULL));
-        if (q->body)
+        if (q->body || q->has_body_fd)
                 ret->headers[n++] = ret->type =
                         xasprintf("Content-Type: %s", q->type ?: "application/json");
         if (q->accept)
                 ret->headers[n++] = ret->accept = xasprintf("Accept: %s", q->accept);
         if (q->last_event_id)
                 ret->headers[n++] = ret->last_id = xasprintf("Last-Event-ID: %s", q->last_event_id);
+        if (q->has_body_fd && file_length(q->body_fd, &length))
+                ret->headers[n++] = ret->length =
+                        xasprintf("Content-Length: %llu", (unsigned long long) length);
+        if (q->ws_key) {
+                ret->headers[n++] = "Sec-WebSocket-Version: 13";
+                ret->headers[n++] = ret->ws_key = xasprintf("Sec-WebSocket-Key: %s", q->ws_key);
+        }
 }
 
 static struct http_call_spec call_spec(const struct client *c, const struct client_request *q,
@@ -124,6 +152,8 @@ static struct http_call_spec call_spec(const struct client *c, const struct clie
                 .url = t->url,
                 .headers = t->headers,
                 .body = q->body,
+                .stream_body = q->has_body_fd,
+                .upgrade = q->ws_key ? "websocket" : NULL,
                 .tls = c->tls,
                 .connect_ms = c->connect_ms,
                 .head_ms = c->answer_ms,
@@ -143,11 +173,32 @@ int client_call(struct client *c, const struct client_request *q, struct http_an
         return 0;
 }
 
+struct loop *client_loop(struct client *c)
+{
+        return c->loop;
+}
+
+int client_start(struct client *c, const struct client_request *q, const struct http_call_cb *cb,
+                 void *arg, struct http_call **ret, struct error *err)
+{
+        _cleanup_(call_text_done) struct call_text t = {};
+        struct http_call_spec spec;
+
+        call_text_fill(c, q, &t);
+        spec = call_spec(c, q, &t);
+        return http_call_new(c->loop, &spec, cb, arg, ret, err);
+}
+
+/* ---- one exchange as it comes ---- */
+
 struct streaming {
         const struct client_sink *sink;
         void *arg;
         struct http_call *call;
         struct error *err;
+        struct source *body; /* what is being sent, or NULL */
+        uint64_t left;       /* of the promised length */
+        bool has_length;
         int result;
         bool is_refused, is_over;
 };
@@ -181,19 +232,82 @@ static void stream_end(void *arg, const struct error *why)
         s->is_over = true;
 }
 
+/* ---- the body of a file ---- */
+
+static void body_finish(struct streaming *s)
+{
+        s->body = source_free(s->body);
+        http_call_finish(s->call);
+}
+
+static void body_data(void *arg, const char *data, size_t len)
+{
+        struct streaming *s = arg;
+        _cleanup_(chunk_unrefp) struct chunk *c = NULL;
+
+        if (s->has_length)
+                len = (size_t) MIN((uint64_t) len, s->left); /* it has grown since */
+        s->left -= s->has_length ? len : 0;
+        c = chunk_copy(data, len);
+        if (http_call_write(s->call, c) == 0)
+                source_pause(s->body, true);
+        if (s->has_length && !s->left)
+                body_finish(s);
+}
+
+static void body_end(void *arg, const struct error *why)
+{
+        struct streaming *s = arg;
+        struct error err;
+
+        if (!why && s->has_length && s->left) {
+                (void) error_set(
+                        &err, ERR_SYSTEM, 0,
+                        "the file became shorter while it was sent: %llu bytes are missing",
+                        (unsigned long long) s->left);
+                why = &err;
+        }
+        if (why)
+                stream_end(s, why);
+        else
+                body_finish(s);
+}
+
+static void body_room(void *arg)
+{
+        struct streaming *s = arg;
+
+        if (s->body)
+                source_pause(s->body, false);
+}
+
+static int body_start(struct client *c, struct streaming *s, const struct client_request *q,
+                      struct error *err)
+{
+        static const struct source_cb cb = { body_data, body_end };
+
+        if (!q->has_body_fd)
+                return 0;
+        s->has_length = file_length(q->body_fd, &s->left);
+        if (s->has_length && !s->left) {
+                http_call_finish(s->call);
+                return 0;
+        }
+        return source_new(c->loop, q->body_fd, &cb, s, &s->body, err);
+}
+
 int client_stream(struct client *c, const struct client_request *q, const struct client_sink *sink,
                   void *arg, struct error *err)
 {
-        static const struct http_call_cb cb = { stream_head, stream_data, NULL, stream_end };
-        _cleanup_(call_text_done) struct call_text t = {};
+        static const struct http_call_cb cb = { stream_head, stream_data, body_room, stream_end };
         struct streaming s = { .sink = sink, .arg = arg, .err = err };
-        struct http_call_spec spec;
 
-        call_text_fill(c, q, &t);
-        spec = call_spec(c, q, &t);
-        if (http_call_new(c->loop, &spec, &cb, &s, &s.call, err) < 0)
+        if (client_start(c, q, &cb, &s, &s.call, err) < 0)
                 return error_wrap(err, "%s %s%s", q->method, c->base, q->path);
-        (void) loop_run_until(c->loop, &s.is_over, -1);
+        s.result = body_start(c, &s, q, err);
+        if (s.result >= 0)
+                (void) loop_run_until(c->loop, &s.is_over, -1);
+        s.body = source_free(s.body);
         s.call = http_call_free(s.call);
         return s.result < 0 ? error_wrap(err, "%s %s%s", q->method, c->base, q->path) : 0;
 }
