@@ -1,13 +1,8 @@
 /* The bench's stopwatch: what a script language would measure of itself instead of the server.
- *
- *   probe start PORT TOKEN PROGRAM ARG…   microseconds from exec to the first complete 200
- *   probe idle PORT TOKEN N               opens N connections, one request on each; says "ready N",
- *                                         waits for the end of its input, says "alive N"
- */
-#define _GNU_SOURCE
-#include <arpa/inet.h>
+ * The commands and what they print are in the table at the end. */
+#include "probe.h"
+
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,30 +11,13 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { START_LIMIT_US = 20 * 1000 * 1000, RETRY_US = 50, ANSWER_MAX = 4096, CONNS_MAX = 60000 };
 
 static int64_t now_us(void)
 {
-        struct timespec t;
-
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return t.tv_sec * 1000000LL + t.tv_nsec / 1000;
-}
-
-static int dial(int port)
-{
-        struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t) port) };
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-        to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        if (fd >= 0 && connect(fd, (struct sockaddr *) &to, sizeof(to)) < 0) {
-                close(fd);
-                return -1;
-        }
-        return fd;
+        return now_ns() / 1000;
 }
 
 /* One request and its whole answer; 0 when it was a 200 with the health body. */
@@ -67,14 +45,15 @@ static int ask(int fd, const char *token)
         return -1;
 }
 
-static int probe_start(int port, const char *token, char **argv)
+static int probe_start(int argc, char **argv)
 {
         int64_t from = now_us(), took = -1;
+        int port = atoi(argv[0]);
         pid_t pid = fork();
 
         if (pid == 0) {
                 (void) freopen("/dev/null", "w", stdout);
-                execv(argv[0], argv);
+                execv(argv[2], argv + 2);
                 _exit(127);
         }
         while (now_us() - from < START_LIMIT_US && took < 0) {
@@ -84,7 +63,7 @@ static int probe_start(int port, const char *token, char **argv)
                         usleep(RETRY_US);
                         continue;
                 }
-                if (ask(fd, token) == 0)
+                if (ask(fd, argv[1]) == 0)
                         took = now_us() - from;
                 close(fd);
         }
@@ -107,8 +86,9 @@ static int alive(struct pollfd *all, int n)
         return live;
 }
 
-static int probe_idle(int port, const char *token, int n)
+static int probe_idle(int argc, char **argv)
 {
+        int port = atoi(argv[0]), n = atoi(argv[2]);
         struct rlimit files;
         static struct pollfd all[CONNS_MAX];
         char c;
@@ -119,7 +99,7 @@ static int probe_idle(int port, const char *token, int n)
         for (int i = 0; i < n && n <= CONNS_MAX; i++) {
                 int fd = dial(port);
 
-                if (fd < 0 || ask(fd, token) < 0) {
+                if (fd < 0 || ask(fd, argv[1]) < 0) {
                         fprintf(stderr, "connection %d of %d: %s\n", i + 1, n, strerror(errno));
                         return 1;
                 }
@@ -133,13 +113,38 @@ static int probe_idle(int port, const char *token, int n)
         return 0;
 }
 
+static const struct command {
+        const char *name;
+        int n_args;
+        int (*fn)(int argc, char **argv);
+        const char *args, *prints;
+} commands[] = {
+        { "start", 3, probe_start, "PORT TOKEN PROGRAM ARG…",
+          "microseconds from exec to the first complete 200" },
+        { "idle", 3, probe_idle, "PORT TOKEN N",
+          "opens N connections, one request on each; \"ready N\"; at the end of its input \"alive "
+          "N\"" },
+        { "get", 4, probe_get, "PORT TOKEN PATH N", "p50 of N whole answers [us], bytes of one" },
+        { "put", 4, probe_put, "PORT TOKEN PATH FILE", "microseconds of one upload" },
+        { "run", 3, probe_run, "PORT TOKEN N", "p50 of N runs of /bin/true [us]" },
+        { "spawn", 1, probe_spawn, "N", "the same without a server: posix_spawn and waitpid" },
+        { "lines", 2, probe_lines, "N WIDTH", "numbered lines, once a byte has come in" },
+        { "follow", 5, probe_follow, "PORT TOKEN ID N WIDTH",
+          "reads those lines as a log; lines right and in order, gaps, seconds" },
+        { "rawcat", 0, probe_rawcat, "", "'R', then what it reads, from a terminal in raw mode" },
+        { "echo", 4, probe_echo, "PORT TOKEN ID N", "p50 of a key through a terminal's WebSocket" },
+        { "floor", 1, probe_floor, "N",
+          "p50 of a key through a bare pty, of a TCP ping-pong [us]" },
+        {}
+};
+
 int main(int argc, char **argv)
 {
         signal(SIGPIPE, SIG_IGN);
-        if (argc >= 5 && strcmp(argv[1], "start") == 0)
-                return probe_start(atoi(argv[2]), argv[3], argv + 4);
-        if (argc == 5 && strcmp(argv[1], "idle") == 0)
-                return probe_idle(atoi(argv[2]), argv[3], atoi(argv[4]));
-        fprintf(stderr, "usage: probe start PORT TOKEN PROGRAM ARG… | probe idle PORT TOKEN N\n");
+        for (const struct command *c = commands; c->name; c++)
+                if (argc >= 2 + c->n_args && strcmp(argv[1], c->name) == 0)
+                        return c->fn(argc - 2, argv + 2);
+        for (const struct command *c = commands; c->name; c++)
+                fprintf(stderr, "probe %s %s: %s\n", c->name, c->args, c->prints);
         return 2;
 }
