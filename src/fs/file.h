@@ -26,8 +26,9 @@ void fs_etag(const struct fs_info *i, char ret[static 64]); /* strong, with quot
 
 int fs_stat(const struct fsroot *r, const char *path, struct fs_info *ret, struct error *err);
 
-/* The same without ever waiting, for the loop's thread: 1 = here it is, 0 = ask fs_stat(). Knows only
- * what the kernel has in memory, on file systems of this machine that fs_stat() has seen before. */
+/* The same without ever waiting, for the loop's thread: 1 = here it is, 0 = ask fs_stat(). Knows
+ * only what the kernel has in memory, on file systems of this machine that fs_stat() has seen
+ * before. */
 int fs_stat_now(const struct fsroot *r, const char *path, struct fs_info *ret);
 
 /* Every entry but "." and "..", as the links themselves (lstat), in the order of the system. An
@@ -53,10 +54,10 @@ int fs_read_virtual(int fd, const char *path, struct buf *ret, struct error *err
 /* ---- writing: all or nothing ----
  * The new content gathers in a file without a name beside the target and takes its place in one
  * step, so a reader sees the old file or the new one, and a crash, a full disk or a client that
- * leaves changes nothing (but that directories were made on the way). Links are followed: their target is replaced. Mode (and owner, where
- * possible) of an existing file are kept; one that we may not write to is ERR_FORBIDDEN, although it
- * could be replaced. Parents are made. Only a target that cannot be replaced (a mount point, a
- * file of others in a sticky directory) is written in place. */
+ * leaves changes nothing. Links are followed: their target is replaced. Mode (and owner, where
+ * possible) of an existing file are kept; one that we may not write to is ERR_FORBIDDEN, although
+ * it could be replaced. Parents are made at the end. Only a target that cannot be replaced (a mount
+ * point, a file of others in a sticky directory) is written in place. */
 struct fs_writer;
 struct fs_write_opts {
         bool is_durable;   /* fsync the file and its directory before the end */

@@ -6,8 +6,8 @@
  * races that lead out are ERR_FORBIDDEN, decided by the kernel while it walks (openat2 with
  * RESOLVE_BENEATH; where that call is missing, by a walk without following links).
  *
- * Everything in fs/ blocks, unless it says that it does not: worker threads, jobs, tests. The root itself never changes after
- * fsroot_open() and may be used by all threads at once. */
+ * Everything in fs/ blocks, unless it says that it does not: worker threads, jobs, tests. The root
+ * itself never changes after fsroot_open() and may be used by all threads at once. */
 #pragma once
 #include <stdbool.h>
 #include <sys/types.h>
@@ -38,8 +38,8 @@ int fsroot_resolve(const struct fsroot *r, struct slice text, char **ret, struct
  * FIFO or a terminal never hangs. Returns the descriptor. */
 int fsroot_openat(const struct fsroot *r, const char *path, int flags, mode_t mode,
                   struct error *err);
-/* What lies behind the path as O_PATH descriptor, if the kernel has every name on the way in memory;
- * -1 for everything else, failures too. The only one here that never waits. */
+/* What lies behind the path as O_PATH descriptor, if the kernel has every name on the way in
+ * memory; -1 for everything else, failures too. The only one here that never waits. */
 int fsroot_open_cached(const struct fsroot *r, const char *path);
 /* stat(2): of what a link leads to. */
 int fsroot_stat(const struct fsroot *r, const char *path, struct stat *ret, struct error *err);
