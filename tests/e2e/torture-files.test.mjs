@@ -9,25 +9,13 @@ import { FLAT_MEMORY, start, tempDir } from '../api/lib/server.mjs'
 import { call } from '../api/lib/http.mjs'
 import { at, files, tarOf } from '../api/lib/fs.mjs'
 import { MiB, openFds, rssBytes, until } from '../api/lib/proc.mjs'
+import { generator } from '../api/lib/random.mjs'
 
 const SECONDS = Number(process.env.TORTURE_SECONDS ?? 20)
 const SEED = Number(process.env.TORTURE_SEED ?? Date.now() % 2 ** 31)
 const CLIENTS = 24
 const NAMES = 12
 const LARGEST = 600_000
-
-// A small generator of our own: the same seed is the same traffic (up to the scheduler).
-function generator(seed) {
-  let a = seed >>> 0
-  const next = () => {
-    a = (a + 0x6d2b79f5) >>> 0
-    let t = Math.imul(a ^ (a >>> 15), a | 1)
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
-  }
-  const below = (n) => Math.floor(next() * n)
-  return { below, pick: (list) => list[below(list.length)], chance: (p) => next() < p }
-}
 
 // A content that says itself how it must be: its length in the first line, then one letter.
 function content(r) {

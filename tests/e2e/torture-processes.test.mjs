@@ -10,25 +10,13 @@ import { test } from 'node:test'
 import { RELEASE, TESTD, start, tempDir } from '../api/lib/server.mjs'
 import { call } from '../api/lib/http.mjs'
 import { isAlive, openFds, until } from '../api/lib/proc.mjs'
+import { generator } from '../api/lib/random.mjs'
 
 const PROCESSES = Number(process.env.TORTURE_PROCESSES ?? 2000)
 const SEED = Number(process.env.TORTURE_SEED ?? Date.now() % 2 ** 31)
 const ROUNDS = 8 // of a server: half end with SIGTERM, half with SIGKILL
 const CLIENTS = 24
 const GONE_MS = 15_000
-
-// A small generator of our own: the same seed is the same plan (up to the scheduler).
-function generator(seed) {
-  let a = seed >>> 0
-  const next = () => {
-    a = (a + 0x6d2b79f5) >>> 0
-    let t = Math.imul(a ^ (a >>> 15), a | 1)
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
-  }
-  const below = (n) => Math.floor(next() * n)
-  return { below, pick: (list) => list[below(list.length)], chance: (p) => next() < p }
-}
 
 // Everybody who runs with the mark as one of its arguments, or in the directory.
 function marked(mark, dir) {

@@ -7,23 +7,11 @@ import { call } from '../api/lib/http.mjs'
 import { MiB, openFds, rssBytes, until } from '../api/lib/proc.mjs'
 import { Raw, chunk, get, message, post, postJson } from '../api/lib/raw.mjs'
 import { OP, closeFrame, frame, handshake } from '../api/lib/ws.mjs'
+import { generator } from '../api/lib/random.mjs'
 
 const SECONDS = Number(process.env.TORTURE_SECONDS ?? 30)
 const SEED = Number(process.env.TORTURE_SEED ?? Date.now() % 2 ** 31)
 const CLIENTS = 40
-
-// A small generator of our own: the same seed is the same traffic (up to the scheduler).
-function generator(seed) {
-  let a = seed >>> 0
-  const next = () => {
-    a = (a + 0x6d2b79f5) >>> 0
-    let t = Math.imul(a ^ (a >>> 15), a | 1)
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
-  }
-  const below = (n) => Math.floor(next() * n)
-  return { below, pick: (list) => list[below(list.length)], chance: (p) => next() < p }
-}
 
 const JSON_BODY = '{"text":"torture","n":7}'
 const KEY = Buffer.alloc(16, 3).toString('base64')
