@@ -173,7 +173,7 @@ static void put_row(struct jw *w, const struct router *r, const struct route *ro
                 return;
         for (const char *p = row->method; *p; p++)
                 buf_putc(&verb, (char) (*p | 0x20));
-        put_operation(w, row, verb.data);
+        put_operation(w, row, verb.data ?: "");
         buf_done(&verb);
 }
 

@@ -211,7 +211,7 @@ static int any_proxy(struct req *r, struct error *err)
         struct slice prefix = prefix_of(r), path = req_path(r);
         struct slice rest = { path.at + prefix.len, path.len - prefix.len };
         char url[32], host[32];
-        uint16_t port;
+        uint16_t port = 0;
         struct proxy_spec spec = {
                 .url = url,
                 .path = with_query(r, rest, ""),

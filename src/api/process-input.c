@@ -34,6 +34,7 @@ int process_input_decode(const char *encoding, const char *fallback, struct slic
 {
         const char *e = encoding ? encoding : fallback;
 
+        *ret = (struct slice) { "", 0 };
         if (strcmp(e, "utf8") == 0 || strcmp(e, "text") == 0) {
                 *ret = data;
                 return 0;

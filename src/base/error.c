@@ -82,3 +82,10 @@ int error_wrap(struct error *err, const char *fmt, ...)
                 (void) snprintf(err->msg + n, sizeof(err->msg) - (size_t) n, ": %s", inner);
         return -1;
 }
+
+int error_copy(struct error *err, const struct error *from)
+{
+        if (err)
+                *err = *from;
+        return -1;
+}

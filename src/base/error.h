@@ -45,11 +45,12 @@ struct error {
         char msg[384];
 };
 
-/* Both always return -1, so that `return error_set(err, …)` reads as one thought. err may be NULL.
+/* They always return -1, so that `return error_set(err, …)` reads as one thought. err may be NULL.
  * error_set appends ": strerror(sys)" when sys is not 0. error_wrap puts what *you* were doing
- * first. */
+ * first. error_copy hands on what somebody else has raised. */
 int error_set(struct error *err, enum err_kind kind, int sys, const char *fmt, ...) _printf_(4, 5);
 int error_wrap(struct error *err, const char *fmt, ...) _printf_(2, 3);
+int error_copy(struct error *err, const struct error *from);
 
 /* The only place where kinds become HTTP status, problem type, JSON-RPC code and CLI exit status.
  */

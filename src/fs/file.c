@@ -46,9 +46,10 @@ void fs_info_of(const struct stat *st, struct fs_info *ret)
 
 void fs_temp_name(char ret[static FS_TEMP_BYTES])
 {
-        memcpy(ret, ".sa-", 4);
-        rand_hex(ret + 4, 24);
-        memcpy(ret + 28, ".tmp", 5);
+        char hex[25];
+
+        rand_hex(hex, 24);
+        (void) snprintf(ret, FS_TEMP_BYTES, ".sa-%.24s.tmp", hex);
 }
 
 int fs_reopen(int path_fd, int flags)

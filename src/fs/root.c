@@ -59,8 +59,10 @@ static int open_dir(struct fsroot *r, const char *dir, struct error *err)
         int probe;
 
         r->dir = realpath(dir, NULL);
-        if (!r->dir)
-                return error_set(err, ERR_INVALID, errno, "use '%s' as root of files", dir);
+        if (!r->dir) {
+                (void) error_set(err, ERR_INVALID, errno, "use '%s' as root of files", dir);
+                return -1;
+        }
         r->given = xstrdup(dir[0] == '/' ? dir : r->dir);
         r->fd = open(r->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (r->fd < 0)
@@ -302,7 +304,7 @@ static int open_path(const struct fsroot *r, const char *path, int flags, mode_t
         int fd;
 
         flags |= O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-        if (r->fd < 0)
+        if (!r->dir)
                 return open(path, flags, mode);
         fd = open_below(r, path, flags, mode);
         if (fd < 0 && errno == ELOOP && !(flags & O_NOFOLLOW))

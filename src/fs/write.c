@@ -88,14 +88,15 @@ static int follow(const struct fs_writer *w, const struct fsroot *r, char **path
  * nothing at all. Until then the content stays in the nearest one that is there. */
 static int lodge(struct fs_writer *w, const struct fsroot *r, char *path, struct error *err)
 {
+        struct error why;
         struct stat st;
 
         for (char *slash; (slash = strrchr(path, '/')) && slash > path;) {
                 *slash = '\0';
-                if (fsroot_stat(r, path, &st, err) < 0) {
-                        if (err->kind != ERR_NOT_FOUND)
-                                return -1;
-                        continue;
+                if (fsroot_stat(r, path, &st, &why) < 0) {
+                        if (why.kind == ERR_NOT_FOUND)
+                                continue;
+                        return error_copy(err, &why);
                 }
                 if (!S_ISDIR(st.st_mode))
                         return fs_error(err, ENOTDIR, "write", w->path);
@@ -114,16 +115,18 @@ static int find_target(struct fs_writer *w, enum parents parents, struct error *
 {
         _cleanup_free_ char *path = xstrdup(w->path);
         const struct fsroot *r = w->root;
+        struct error why;
 
         for (int i = 0; i <= LINKS_MAX; i++) {
                 trim_end(path);
                 closep(&w->dir);
                 w->dir = -1;
                 free(TAKE_PTR(w->name));
-                if (fsroot_parent(r, path, parents == PARENTS_MADE, &w->dir, &w->name, err) < 0)
-                        return parents == PARENTS_LATER && err->kind == ERR_NOT_FOUND
-                                       ? lodge(w, r, path, err)
-                                       : -1;
+                if (fsroot_parent(r, path, parents == PARENTS_MADE, &w->dir, &w->name, &why) < 0) {
+                        if (parents == PARENTS_LATER && why.kind == ERR_NOT_FOUND)
+                                return lodge(w, r, path, err);
+                        return error_copy(err, &why);
+                }
                 w->exists = fstatat(w->dir, w->name, &w->was, AT_SYMLINK_NOFOLLOW) == 0;
                 if (!w->exists && errno != ENOENT)
                         return fs_error(err, errno, "look at", w->path);

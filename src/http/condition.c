@@ -299,8 +299,11 @@ int range_parse(const char *text, uint64_t size, struct range *ret)
         p = scan_size(p, &from);
         if (!p || *p++ != '-')
                 return 0;
-        if (!is_at_end(p) && !is_at_end(p = scan_size(p, &to)))
-                return 0;
+        if (!is_at_end(p)) {
+                p = scan_size(p, &to);
+                if (!is_at_end(p))
+                        return 0;
+        }
         if (from > to)
                 return 0;
         if (from >= size)

@@ -57,10 +57,11 @@ static void set_watch(struct fd_stream *f)
 
 static void shut(struct fd_stream *f)
 {
-        _cleanup_close_ int fd = -1;
+        int fd;
 
         f->watch = watch_free(f->watch);
         fd = stream_files_drop(&f->s, TAKE_FD(f->fd));
+        closep(&fd);
         chunkq_done(&f->queue);
         f->s.queued_bytes = 0;
         task_cancel(&f->flush);

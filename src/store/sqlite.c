@@ -266,7 +266,7 @@ static int apply_event(struct sqlite_store *s, const struct store_op *op, struct
 {
         _cleanup_(sqlite_resetp) sqlite3_stmt *q = NULL;
         const struct event *e = &op->ev;
-        int64_t id, also_id = 0;
+        int64_t id = 0, also_id = 0;
 
         if (topic_number(s, op->key, e->seq, &id, err) < 0 ||
             (op->also && topic_number(s, op->also, op->also_seq, &also_id, err) < 0) ||
