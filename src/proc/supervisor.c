@@ -86,6 +86,8 @@ static bool kill_strays(void)
         bool has_any;
 
         reap();
+        if (tree_is_empty()) /* also when no descriptor is left to look with */
+                return false;
         tree_scan(&t, getpid());
         has_any = t.n || t.is_partial;
         for (size_t i = 0; i < t.n; i++)

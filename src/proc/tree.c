@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -139,6 +140,13 @@ static void mark_below(struct tree *t, pid_t root)
                         more |= p->is_below;
                 }
         }
+}
+
+bool tree_is_empty(void)
+{
+        siginfo_t info;
+
+        return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
 }
 
 void tree_scan(struct tree *t, pid_t root)

@@ -18,8 +18,11 @@ struct tree {
         bool is_partial; /* descriptors or memory ran out: who is not here may live */
 };
 
-uint64_t tree_start(pid_t pid);             /* see tree_proc.start; 0 = there is none */
-uint64_t tree_namespace(void);              /* in which our process ids mean something */
+uint64_t tree_start(pid_t pid); /* see tree_proc.start; 0 = there is none */
+uint64_t tree_namespace(void);  /* in which our process ids mean something */
+/* Have we no descendant at all? Ours hang on a child of ours, because we adopt orphans; so this
+ * needs no look into /proc. */
+bool tree_is_empty(void);
 void tree_scan(struct tree *t, pid_t root); /* 0 = everybody */
 void tree_done(struct tree *t);
 bool tree_is_under(const struct tree *t, pid_t pid, pid_t ancestor); /* a process is under itself */

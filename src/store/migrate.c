@@ -27,13 +27,19 @@ static int run_step(struct sqlite_conn *c, const struct sqlite_migration *m, siz
         char mark[64];
 
         (void) snprintf(mark, sizeof(mark), "UPDATE meta SET version = %zu", version);
-        if (sqlite_exec(c, "BEGIN IMMEDIATE", err) < 0)
-                return -1;
-        if (sqlite_exec(c, m->sql, err) < 0 || sqlite_exec(c, mark, err) < 0 ||
-            sqlite_exec(c, "COMMIT", err) < 0) {
-                sqlite_rollback(c);
+        if (sqlite_exec(c, m->sql, err) < 0 || sqlite_exec(c, mark, err) < 0)
                 return error_wrap(err, "migrate to schema %zu (%s)", version, m->what);
-        }
+        return 0;
+}
+
+static int run_steps(struct sqlite_conn *c, const struct sqlite_migration *steps, size_t from,
+                     size_t n, struct error *err)
+{
+        for (size_t i = from; i < n; i++)
+                if (run_step(c, &steps[i], i + 1, err) < 0)
+                        return -1;
+        if (sqlite_exec(c, "COMMIT", err) < 0)
+                return error_wrap(err, "migrate to schema %zu", n);
         return 0;
 }
 
@@ -49,8 +55,13 @@ int sqlite_migrate(struct sqlite_conn *c, const struct sqlite_migration *steps, 
                                  "store '%s' was written by a newer version (schema %" PRId64
                                  ", this program knows %zu)",
                                  c->path, version, n);
-        for (size_t i = (size_t) version; i < n; i++)
-                if (run_step(c, &steps[i], i + 1, err) < 0)
-                        return -1;
+        if ((size_t) version == n)
+                return 0;
+        if (sqlite_exec(c, "BEGIN IMMEDIATE", err) < 0)
+                return -1;
+        if (run_steps(c, steps, (size_t) version, n, err) < 0) {
+                sqlite_rollback(c);
+                return -1;
+        }
         return 0;
 }

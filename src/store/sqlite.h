@@ -59,7 +59,8 @@ int sqlite_run(struct sqlite_conn *c, sqlite3_stmt *s, struct error *err);
 /* Ends an open transaction without effect; harmless outside of one. */
 void sqlite_rollback(struct sqlite_conn *c);
 
-/* migrate.c: step i brings the schema from version i to i + 1, in a transaction of its own. */
+/* migrate.c: step i brings the schema from version i to i + 1; all that are needed run in one
+ * transaction. */
 struct sqlite_migration {
         const char *what;
         const char *sql;

@@ -100,7 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 if (json_bind(&a, v, body_fields, &b, &err) == 0)
                         check_body(&b);
                 else
-                        check(err.kind == ERR_SHAPE && err.msg[0]);
+                        check((err.kind == ERR_SHAPE || err.kind == ERR_INVALID) && err.msg[0]);
         }
         arena_done(&a);
         return 0;

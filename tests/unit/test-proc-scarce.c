@@ -103,3 +103,24 @@ TEST(shutdown_is_not_done_before_it_could_look)
         proc_done(&r);
         proc_close(&f);
 }
+
+static void note(void *arg)
+{
+        *(bool *) arg = true;
+}
+
+TEST(shutdown_needs_no_descriptor_when_nobody_is_left)
+{
+        struct loop *l = loop_new();
+        struct error err = { 0 };
+        struct supervisor *s = supervisor_new_with(l, CONTAIN_SUBREAPER, &err);
+        bool is_done = false;
+
+        EXPECT(s);
+        take_descriptors();
+        supervisor_shutdown(s, 1, note, &is_done);
+        EXPECT(loop_run_until(l, &is_done, 5000));
+        give_descriptors();
+        supervisor_free(s);
+        loop_free(l);
+}

@@ -159,13 +159,9 @@ TEST(sqlite_migration_is_whole_or_nothing)
         EXPECT_ERR(sqlite_migrate(c, steps, 2, &err), ERR_SYSTEM, err);
         EXPECT(strstr(err.msg, "migrate to schema 2 (two): store '") == err.msg);
         EXPECT(strstr(err.msg, "no such table: no") != NULL);
-        EXPECT_OK(sqlite_exec_int(c, "SELECT version FROM meta", &n, &err), err);
-        EXPECT_INT(n, 1);
-        EXPECT_OK(sqlite_exec_int(c, "SELECT count(*) FROM sqlite_schema WHERE name = 'two'", &n,
-                                  &err),
-                  err);
+        EXPECT_OK(sqlite_exec_int(c, "SELECT count(*) FROM sqlite_schema", &n, &err), err);
         EXPECT_INT(n, 0);
-        /* From where it stopped, with a step that works. */
+        /* Once more, with a step that works. */
         EXPECT_OK(sqlite_migrate(c, (struct sqlite_migration[]) { steps[0], steps[2] }, 2, &err),
                   err);
         EXPECT_OK(sqlite_exec_int(c, "SELECT version FROM meta", &n, &err), err);
