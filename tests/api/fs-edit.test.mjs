@@ -387,7 +387,6 @@ describe('unified diffs', () => {
     }
   })
   test('as patch(1) does on a real tree', LIMIT, async (t) => {
-    if (spawnSync('patch', ['--version']).error) return t.diagnostic('patch is not installed')
     const dir = put(tempDir(t), { 'a/x.c': doc(LINES), 'a/d/y.c': 'one\ntwo\n', 'a/z': 'zed\n' })
     put(dir, { 'b/x.c': changed((l) => (l[5] = 'X')), 'b/d/y.c': 'one\n2\n', 'b/new': 'n\n' })
     const r = spawnSync('diff', ['-urN', 'a', 'b'], { cwd: dir, encoding: 'utf8' })
