@@ -84,8 +84,9 @@ static void check_ask(struct proc_fixture *f)
         struct proc_run r;
 
         proc_sh(f, &r,
-                "setsid sh -c 'trap \"echo kid heard; exit\" TERM; echo kid up; while :; do sleep "
-                "0.01; done' & trap 'echo heard' TERM; while [ -d / ]; do wait; sleep 0.01; done");
+                "trap 'echo heard' TERM; setsid sh -c 'trap \"echo kid heard; exit\" TERM; "
+                "echo kid up; while :; do sleep 0.01; done' & "
+                "while [ -d / ]; do wait; sleep 0.01; done");
         proc_wait_text(f, &r, "kid up");
         child_ask_to_end(r.c);
         proc_wait_text(f, &r, "kid heard");
